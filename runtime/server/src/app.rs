@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tracing::{info, warn};
 use windlass_core::SlotShare;
 use windlass_executor::{self as executor, BadRoot, CacheConfig, Executor, FolderScope, GrantRoots};
-use windlass_store::{AuditRetention, Clock, FairUse, OpenError, Opening, Options, Store};
+use windlass_store::{AuditRetention, Clock, Encryption, FairUse, OpenError, Opening, Options, Store};
 
 use crate::clock::SystemClock;
 use crate::dispatcher::{Dispatcher, RunningAttempts};
@@ -25,6 +25,7 @@ use crate::metrics;
 use crate::metrics::PluginFigures;
 use crate::oidc::{Oidc, OidcError};
 use crate::registry::Registry;
+use crate::secrets::keyring::KeyFile;
 use crate::secrets::{KeyError, Secrets};
 use crate::webhooks::Webhooks;
 use crate::webhooks::inbound::InboundHooks;
@@ -102,21 +103,23 @@ impl App {
         let clock_started = clock.now();
         let options = Options { dir: config.data.clone(), durability: config.durability.into() };
         let time = Arc::clone(&clock) as Arc<dyn windlass_store::Clock>;
+        let key_path = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
+        let key_file = KeyFile::new(&key_path);
         let opening = Opening {
             lost: config.accept_missing_commits,
             paused: config.paused,
             fair_use: fair_use(config),
             audit: audit(config),
+            encryption: Some(Encryption { wrap: Arc::new(key_file.clone()), is_on: config.encrypt_bodies }),
         };
         let store = Store::open_with(options, time, opening)?;
         info!("the data is in {}", config.data.display());
         let executor = Executor::new(executor_config(config))?;
-        let key_file = config.secret_key_file.clone().unwrap_or_else(|| config.data.join("secrets.key"));
         let secrets = Secrets::load(store.clone(), &key_file).await?;
         let inbound = InboundHooks::load(&store, &secrets).await.map_err(KeyError::from)?;
         let oidc = config.oidc.clone().map(Oidc::new).transpose()?;
         // After these files have been created, so that their paths can be resolved.
-        let private = private_files(config, &key_file);
+        let private = private_files(config, &key_path);
         let scope = FolderScope::Roots(Arc::new(GrantRoots::new(&config.grant_root, &private)?));
         let registry = Registry::load(store.clone(), executor.clone(), secrets.clone(), scope, config.max_body);
         let registry = registry.await.map_err(StartError::Plugins)?;

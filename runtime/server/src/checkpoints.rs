@@ -126,6 +126,7 @@ mod tests {
     use windlass_store::{Durability, Options, Store};
 
     use super::*;
+    use crate::secrets::keyring::KeyFile;
 
     const STATE: Bytes = Bytes::from_static(b"{\"token\":\"s3cret\"}");
 
@@ -133,7 +134,7 @@ mod tests {
         let options = Options { dir: dir.path().join(format!("data of {key}")), durability: Durability::Os };
         let clock = Arc::new(crate::clock::SystemClock::start());
         let store = Store::open(options, clock).expect("a fresh folder");
-        Secrets::load(store, &dir.path().join(key)).await.expect("a new key")
+        Secrets::load(store, &KeyFile::new(&dir.path().join(key))).await.expect("a new key")
     }
 
     fn owner(job: u128, plugin: &str) -> CheckpointOwner<'_> {

@@ -47,6 +47,9 @@ pub enum OpenError {
     Folder { dir: PathBuf, why: String },
     #[error("{} was written by a newer windlass (format {found}, this one knows up to {known}); use that version", dir.display())]
     Newer { dir: PathBuf, found: u32, known: u32 },
+    /// What is encrypted cannot be decrypted. The reason says what to do.
+    #[error("{why}")]
+    Key { why: String },
     /// What was acknowledged is no longer all there, or cannot be read.
     #[error("{file}: {what}\n{advice}", file = file.display())]
     Damaged { file: PathBuf, what: String, advice: String },

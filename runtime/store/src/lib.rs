@@ -62,9 +62,10 @@ pub mod store;
 mod timers;
 
 pub use caller::Caller;
+pub use disk::data_keys::{DATA_KEY_BYTES, DataKeyRow, KeyWrap};
 pub use engine::requests::access::AccessChange;
 pub use error::{Error, OpenError};
-pub use options::{AuditRetention, Clock, Durability, FairUse, Opening, Options};
+pub use options::{AuditRetention, Clock, Durability, Encryption, FairUse, Opening, Options};
 pub use read::search::Survey;
 pub use read::{AuditFilter, AuditPage, FlowCursor, FlowPage, ListedFlow};
 pub use request::{

@@ -1,10 +1,12 @@
 //! How a store is opened: where, with which clock, and what an acknowledgement of it promises.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use windlass_core::{SlotShare, Time, bounds};
 
+use crate::disk::data_keys::KeyWrap;
 use crate::limits;
 
 /// Where the store gets its time from. The server's `clock` is the only reader of system time.
@@ -29,7 +31,7 @@ pub struct Options {
 }
 
 /// What an operator chooses for one start.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Opening {
     /// How many acknowledged commits are known to be missing, and given up.
     pub lost: u64,
@@ -37,6 +39,16 @@ pub struct Opening {
     pub paused: bool,
     pub fair_use: FairUse,
     pub audit: AuditRetention,
+    /// Without it, a store of which anything is encrypted is not opened.
+    pub encryption: Option<Encryption>,
+}
+
+/// How texts of users are encrypted.
+#[derive(Clone, Debug)]
+pub struct Encryption {
+    pub wrap: Arc<dyn KeyWrap>,
+    /// Whether what is written from now on is encrypted. What was written before stays as it is and is read either way.
+    pub is_on: bool,
 }
 
 /// How much of the audit log stays stored. What goes beyond is removed as new entries are written.

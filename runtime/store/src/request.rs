@@ -224,6 +224,8 @@ pub enum EncryptedRow {
     Secret(Name),
     Webhook(String),
     InboundHook(QueueName),
+    /// A data key, by its id.
+    DataKey(u32),
 }
 
 /// A ciphertext that takes the place of another one, of the same text under another key.
@@ -256,6 +258,7 @@ impl std::fmt::Display for EncryptedRow {
             EncryptedRow::Secret(name) => write!(f, "the secret `{name}`"),
             EncryptedRow::Webhook(id) => write!(f, "the webhook `{id}`"),
             EncryptedRow::InboundHook(queue) => write!(f, "the inbound webhook of queue `{queue}`"),
+            EncryptedRow::DataKey(id) => write!(f, "data key {id}"),
         }
     }
 }

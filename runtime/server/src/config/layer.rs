@@ -93,6 +93,10 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
 
+    /// Encrypt payloads, checkpoints, results, logs and other texts of jobs before they are stored
+    #[arg(long, env = "WINDLASS_ENCRYPT_BODIES", value_parser = BoolishValueParser::new())]
+    pub encrypt_bodies: bool,
+
     /// The address of the OpenID Connect provider that people sign in with, such as `https://id.example.com`
     #[arg(long, env = "WINDLASS_OIDC_ISSUER", value_name = "URL")]
     pub oidc_issuer: Option<String>,

@@ -41,6 +41,7 @@ pub struct Config {
     /// The file that the key was read from.
     pub api_key_file: Option<PathBuf>,
     pub secret_key_file: Option<PathBuf>,
+    pub encrypt_bodies: bool,
     pub insecure: bool,
     /// The provider that vouches for people and programs without keys.
     pub oidc: Option<OidcConfig>,
@@ -131,6 +132,7 @@ impl Config {
             api_key,
             api_key_file: api_key_file.flatten(),
             secret_key_file: flags.secret_key_file.or(file.secret_key_file),
+            encrypt_bodies: flags.encrypt_bodies || file.encrypt_bodies,
             insecure: flags.insecure || file.insecure,
             oidc,
             max_fetches: flags.max_fetches.or(file.max_fetches).unwrap_or(limits::FETCHES),

@@ -31,7 +31,10 @@ fn a_key_is_given_as_it_is_or_in_a_file_and_flags_go_before_the_config_file() {
         let config = Config::resolve(flags.clone(), file.clone()).expect("a good configuration");
         (config.api_key.expect("a key"), config.api_key_file)
     };
-    assert_eq!(key(&by_file, &Layer::default()), ("the-key-in-the-file-and-not-the-other".to_owned(), Some(path.clone())));
+    assert_eq!(
+        key(&by_file, &Layer::default()),
+        ("the-key-in-the-file-and-not-the-other".to_owned(), Some(path.clone()))
+    );
     assert_eq!(key(&by_value, &by_file), ("the-key-itself-and-nothing-else".to_owned(), None));
     assert_eq!(key(&by_file, &by_value), ("the-key-in-the-file-and-not-the-other".to_owned(), Some(path.clone())));
     let both = Layer { api_key: by_value.api_key, ..by_file };

@@ -8,7 +8,7 @@ use tracing::{debug, error, warn};
 use windlass_core::flow::Tally;
 use windlass_core::{
     BodyKind, Checkpoint, Command, Complete, Denial, Digest, Fail, Failure, Findings, HandBack, Holder, Job, JobId,
-    Name, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage,
+    Name, Namespace, NewJob, QueueName, Refusal, Retry, Runner, Time, Usage,
 };
 use windlass_executor::{
     self as executor, Attempt, AttemptEnd, CancelReason, HostError, Limits, Outcome, RequestedWait, Reuse, SavedState,
@@ -230,7 +230,11 @@ async fn outcome(
         Outcome::Completed { result } => {
             let stored = async {
                 let (children, notes) = reporter.last_commit(ended.uncommitted).await?;
-                Ok::<_, Error>((store_result(context, reporter.clean_result(result)).await?, children, notes))
+                Ok::<_, Error>((
+                    store_result(context, reporter.namespace(), reporter.clean_result(result)).await?,
+                    children,
+                    notes,
+                ))
             };
             return match stored.await {
                 Ok((result, children, notes)) => {
@@ -284,7 +288,7 @@ async fn waiting(
     let checkpoint = match wait.state {
         Some(SavedState { schema, bytes }) => {
             let state = retry_until_answered(async || reporter.encrypt_checkpoint(key, bytes.clone())).await?;
-            let body = retry_until_answered(|| context.store.keep(state.clone())).await?;
+            let body = retry_until_answered(|| context.store.keep_for(reporter.namespace(), state.clone())).await?;
             Some(Checkpoint { body, schema, usage })
         }
         None => None,
@@ -294,11 +298,15 @@ async fn waiting(
 }
 
 /// Stores a result. An empty one counts as none.
-async fn store_result(context: &SlotContext, result: Bytes) -> Result<Option<windlass_core::Body>, Error> {
+async fn store_result(
+    context: &SlotContext,
+    namespace: Namespace,
+    result: Bytes,
+) -> Result<Option<windlass_core::Body>, Error> {
     if result.is_empty() {
         return Ok(None);
     }
-    retry_until_answered(|| context.store.keep(result.clone())).await.map(Some)
+    retry_until_answered(|| context.store.keep_for(namespace.clone(), result.clone())).await.map(Some)
 }
 
 impl AttemptReport {

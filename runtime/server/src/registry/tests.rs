@@ -8,6 +8,7 @@ use windlass_store::{Assignment, By, Claim, Clock, Durability, Options};
 
 use crate::clock::SystemClock;
 use crate::registry::*;
+use crate::secrets::keyring::KeyFile;
 
 fn name(text: &str) -> Name {
     text.parse().expect("a name")
@@ -37,7 +38,8 @@ async fn an_attempt_may_use_all_queues_of_its_plugin_while_the_registrys_copy_is
     let component = store.store_blob(Bytes::from_static(b"no component")).await.expect("it is stored");
     serve(&store, component, &["orders"]).await;
     let executor = Executor::new(Config { instances: 1, ..Config::default() }).expect("an executor");
-    let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
+    let secrets =
+        Secrets::load(store.clone(), &KeyFile::new(&dir.path().join("secrets.key"))).await.expect("a new key");
     let loading = Registry::load(store.clone(), executor, secrets, FolderScope::default(), limits::BODY);
     let registry = loading.await.expect("it is loaded");
 

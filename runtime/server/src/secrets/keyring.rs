@@ -1,18 +1,22 @@
 //! The keys that encrypt secrets: a file with a line `ID:KEY` for each. The newest encrypts; those before it decrypt what they have
 //! encrypted, until a rotation has encrypted that anew and they are dropped.
 //!
+//! The store's data keys are encrypted with them as well, so the store needs the file before anything else.
+//!
 //! A ciphertext begins with the id of its key. One of a server that knew no ids does not, and belongs to key 0: that of a file with a
 //! key and nothing else.
 
+use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use tracing::warn;
+use windlass_store::{DATA_KEY_BYTES, KeyWrap};
 
 use crate::limits;
 use crate::secrets::KeyError;
@@ -156,6 +160,60 @@ impl Keyring {
     /// Whether there can be another key.
     pub fn is_full(&self) -> bool {
         self.keys().len() >= limits::SECRET_KEYS
+    }
+}
+
+/// The key file, read when it is known how much its keys have encrypted. Cheap to clone.
+#[derive(Clone)]
+pub struct KeyFile {
+    path: PathBuf,
+    keys: Arc<OnceLock<Arc<Keyring>>>,
+}
+
+impl KeyFile {
+    pub fn new(path: &Path) -> KeyFile {
+        KeyFile { path: path.to_owned(), keys: Arc::default() }
+    }
+
+    /// Its keys: what the first call has read, for all later ones.
+    pub fn load(&self, ciphertexts: usize) -> Result<Arc<Keyring>, KeyError> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(Arc::clone(keys));
+        }
+        let keys = Arc::new(Keyring::load(&self.path, ciphertexts)?);
+        Ok(Arc::clone(self.keys.get_or_init(|| keys)))
+    }
+}
+
+impl fmt::Debug for KeyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyFile({})", self.path.display())
+    }
+}
+
+/// What a data key is bound to. It cannot be the name of a secret.
+pub fn data_of_data_key(id: u32) -> String {
+    format!("data key {id}")
+}
+
+/// The store's own keys are encrypted like secrets.
+impl KeyWrap for KeyFile {
+    fn prepare(&self, ciphertexts: usize) -> Result<(), String> {
+        self.load(ciphertexts).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn wrap(&self, id: u32, key: &[u8; DATA_KEY_BYTES]) -> Option<Vec<u8>> {
+        self.keys.get()?.current().encrypt(data_of_data_key(id).as_bytes(), key)
+    }
+
+    fn unwrap(&self, id: u32, wrapped: &[u8]) -> Result<[u8; DATA_KEY_BYTES], String> {
+        let data = data_of_data_key(id);
+        let key = self.keys.get().and_then(|keys| keys.decrypt(data.as_bytes(), wrapped));
+        let wrong = || KeyError::Wrong {
+            file: self.path.display().to_string(),
+            what: "a data key of the stored jobs".to_owned(),
+        };
+        key.and_then(|key| key.try_into().ok()).ok_or_else(|| wrong().to_string())
     }
 }
 

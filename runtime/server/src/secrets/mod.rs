@@ -11,7 +11,6 @@ pub mod rotation;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use tracing::warn;
@@ -20,7 +19,7 @@ use windlass_executor::Secret;
 use windlass_store::{EncryptedRow, SecretChange, Store};
 
 use crate::limits;
-use crate::secrets::keyring::{Keyring, SecretKey};
+use crate::secrets::keyring::{KeyFile, Keyring, SecretKey};
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -29,7 +28,7 @@ pub struct Secrets {
 }
 
 struct Inner {
-    keys: Keyring,
+    keys: Arc<Keyring>,
     decrypted: RwLock<BTreeMap<Name, Secret>>,
     /// One rotation at a time.
     rotating: tokio::sync::Mutex<()>,
@@ -61,11 +60,11 @@ const ADVICE: &str = "Restore the original key file, or name it with --secret-ke
 impl Secrets {
     /// Decrypts every secret with the keys, of which the first is created if there are no secrets yet. What was encrypted with a key
     /// before the newest is encrypted anew: a rotation was interrupted, or somebody has added a key to the file.
-    pub async fn load(store: Store, key_file: &Path) -> Result<Secrets, KeyError> {
+    pub async fn load(store: Store, key_file: &KeyFile) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
         let signing = stored_signing(&store).await?;
-        let keys = Keyring::load(key_file, rows.len() + signing.len())?;
-        let file = key_file.display().to_string();
+        let keys = key_file.load(rows.len() + signing.len())?;
+        let file = keys.file().display().to_string();
         let mut decrypted = BTreeMap::new();
         for row in rows {
             match decrypt_text(&keys, row.name.qualified(), &row.encrypted) {

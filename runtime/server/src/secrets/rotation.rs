@@ -12,6 +12,7 @@ use tracing::info;
 use windlass_store::{EncryptedAnew, EncryptedRow, Error, NewCiphertext, Store};
 
 use crate::checkpoints;
+use crate::secrets::keyring::data_of_data_key;
 use crate::secrets::{Secrets, keyring, stored_signing};
 
 /// How many ciphertexts one step replaces.
@@ -22,7 +23,7 @@ const STEP: usize = 100;
 pub struct Rotated {
     /// The id of the key that encrypts now.
     pub current: u32,
-    /// How many secrets and signing secrets were encrypted anew.
+    /// How many secrets, signing secrets and data keys were encrypted anew.
     pub encrypted_anew: usize,
     pub dropped: Vec<u32>,
     /// The older keys that are still needed.
@@ -71,6 +72,8 @@ impl Secrets {
         // Before anything is counted: what they are about to store is counted after it.
         let (in_use, unused): (Vec<u32>, Vec<u32>) =
             self.inner.keys.old_ids().into_iter().partition(|id| self.inner.keys.is_in_use(*id));
+        // With this commit every data key is stored that one of them has encrypted.
+        store.encrypt_anew(EncryptedAnew::note(String::new())).await?;
         let encrypted_anew = self.encrypt_anew(caller, store).await?;
         let checkpoints = if unused.is_empty() { BTreeMap::new() } else { count_checkpoints(store).await? };
         let (needed, dropped): (Vec<u32>, Vec<u32>) = unused.into_iter().partition(|id| checkpoints.contains_key(id));
@@ -121,6 +124,8 @@ impl Secrets {
             let ciphertexts = stored.all().map(<[u8]>::to_vec);
             all.extend(ciphertexts.map(|encrypted| (signer.row(), signer.associated_data(), encrypted)));
         }
+        let data_keys = store.data_keys().await?.into_iter();
+        all.extend(data_keys.map(|row| (EncryptedRow::DataKey(row.id), data_of_data_key(row.id), row.wrapped)));
         let current = self.inner.keys.current_id();
         all.retain(|(_, _, encrypted)| keyring::key_of(encrypted) != current);
         Ok(all)

@@ -10,12 +10,13 @@ use windlass_store::{By, Claim, Durability, InboundChange, Options};
 use super::*;
 use crate::checkpoints::CheckpointOwner;
 use crate::secrets::Signer;
+use crate::secrets::keyring::KeyFile;
 
 /// A store in a folder, and its secrets.
 async fn open(dir: &tempfile::TempDir) -> (Store, Secrets) {
     let options = Options { dir: dir.path().join("data"), durability: Durability::Os };
     let store = Store::open(options, Arc::new(crate::clock::SystemClock::start())).expect("opens");
-    let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("its keys");
+    let secrets = Secrets::load(store.clone(), &KeyFile::new(&dir.path().join("secrets.key"))).await.expect("its keys");
     (store, secrets)
 }
 

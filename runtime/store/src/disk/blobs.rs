@@ -1,21 +1,30 @@
 //! Large bodies and components: content-addressed files, durable before the command that names them is sent.
+//!
+//! A body may be encrypted with the key of its namespace. Its file is then named by the digest of the ciphertext, so the row of the
+//! job, which names the file, also says which ciphertext it is; and equal bodies are different files. Its length is that of the text.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use windlass_core::Blob;
+use windlass_core::{Blob, Namespace};
 
 use crate::disk::DiskError;
+use crate::disk::data_keys::DataKeys;
 
-#[derive(Debug)]
 pub struct Blobs {
     dir: PathBuf,
     unique: AtomicU64,
+    /// What encrypts and decrypts bodies, if any are encrypted.
+    keys: Option<Arc<DataKeys>>,
 }
+
+/// What an encrypted body is bound to: its file is found by the row of its job only.
+const BODY: &[u8] = b"blob";
 
 impl Blobs {
     pub fn open(dir: PathBuf) -> io::Result<Blobs> {
@@ -27,7 +36,22 @@ impl Blobs {
                 fs::remove_file(path)?;
             }
         }
-        Ok(Blobs { dir, unique: AtomicU64::new(0) })
+        Ok(Blobs { dir, unique: AtomicU64::new(0), keys: None })
+    }
+
+    pub fn with_keys(self, keys: Option<Arc<DataKeys>>) -> Blobs {
+        Blobs { keys, ..self }
+    }
+
+    /// Stores a body of a job of this namespace, encrypted if bodies are. Durable when it returns.
+    pub fn put_body(&self, bytes: &Bytes, namespace: &Namespace) -> io::Result<Blob> {
+        match self.keys.as_ref().filter(|keys| keys.is_on()) {
+            Some(keys) => {
+                let encrypted = keys.encrypt(namespace.as_str(), BODY, bytes).map_err(io::Error::other)?;
+                Ok(Blob { len: bytes.len() as u64, ..self.put(&encrypted.into())? })
+            }
+            None => self.put(bytes),
+        }
     }
 
     /// Stores the bytes, or finds them stored already. Durable when it returns. A file that no longer holds what it should is
@@ -50,19 +74,30 @@ impl Blobs {
         written.map(|()| blob)
     }
 
-    /// The bytes, checked against their name.
+    /// The bytes, decrypted, of a file that was checked against its name.
     pub fn get(&self, blob: &Blob) -> io::Result<Bytes> {
         let bytes = fs::read(self.path(blob))?;
         if <[u8; 32]>::from(Sha256::digest(&bytes)) != blob.sha256 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "its bytes are not those that were stored"));
         }
-        Ok(bytes.into())
+        if bytes.len() as u64 == blob.len {
+            return Ok(bytes.into());
+        }
+        let damaged = |why: String| io::Error::new(io::ErrorKind::InvalidData, why);
+        let keys = self.keys.as_ref().ok_or_else(|| damaged("it is encrypted, and there is no key".into()))?;
+        let text = keys.decrypt(BODY, &bytes).map_err(damaged)?;
+        text.map(Bytes::from).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// The first bytes, unchecked.
+    /// The first bytes; unchecked, unless the file is encrypted.
     pub fn head(&self, blob: &Blob, most: usize) -> io::Result<Bytes> {
+        let file = File::open(self.path(blob))?;
+        if file.metadata()?.len() != blob.len {
+            let whole = self.get(blob)?;
+            return Ok(whole.slice(..most.min(whole.len())));
+        }
         let mut head = Vec::with_capacity(most.min(usize::try_from(blob.len).unwrap_or(most)));
-        File::open(self.path(blob))?.take(most as u64).read_to_end(&mut head)?;
+        file.take(most as u64).read_to_end(&mut head)?;
         Ok(head.into())
     }
 

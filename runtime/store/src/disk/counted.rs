@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::disk::data_keys::DataKeys;
 use crate::disk::fjall::FjallDisk;
 use crate::disk::folder;
 use crate::disk::folder::DataFolder;
@@ -65,6 +66,10 @@ impl Disk for Acknowledged {
 
     fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
         self.disk.scan(space, from, until, limit)
+    }
+
+    fn data_keys(&self) -> Option<&Arc<DataKeys>> {
+        self.disk.data_keys()
     }
 
     fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError> {

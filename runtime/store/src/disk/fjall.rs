@@ -9,6 +9,8 @@ use std::sync::Arc;
 use ::fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 use rustix::process::{Resource, getrlimit};
 
+use crate::disk::data_keys::DataKeys;
+use crate::disk::encrypted::decrypted;
 use crate::disk::{Disk, DiskError, Pairs, Space, Value, WriteBatch, after_prefix};
 use crate::disk::{damage, folder};
 use crate::{DiskUse, Durability, limits};
@@ -30,6 +32,8 @@ pub struct FjallDisk {
     persist: PersistMode,
     /// Where the database lies.
     dir: Arc<Path>,
+    /// What decrypts its rows, if any are encrypted.
+    keys: Option<Arc<DataKeys>>,
 }
 
 impl FjallDisk {
@@ -64,7 +68,12 @@ impl FjallDisk {
             Durability::Fsync => PersistMode::SyncData,
             Durability::Os => PersistMode::Buffer,
         };
-        Ok(FjallDisk { db, spaces: spaces.into(), persist, dir: dir.into() })
+        Ok(FjallDisk { db, spaces: spaces.into(), persist, dir: dir.into(), keys: None })
+    }
+
+    /// The same database, with what decrypts its rows.
+    pub(crate) fn with_keys(self, keys: Option<Arc<DataKeys>>) -> FjallDisk {
+        FjallDisk { keys, ..self }
     }
 
     /// Whether it accepts writes. After one that failed, also in the background, fjall accepts none until it is reopened.
@@ -80,7 +89,7 @@ impl FjallDisk {
     /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
     /// is written. Not to be held for long: what it sees cannot be reclaimed.
     pub fn view(&self) -> View {
-        View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces) }
+        View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces), keys: self.keys.clone() }
     }
 
     pub(crate) fn space(&self, space: Space) -> &Keyspace {
@@ -142,12 +151,16 @@ fn open_tables() -> usize {
 pub struct View {
     snapshot: Snapshot,
     spaces: Arc<[Keyspace]>,
+    keys: Option<Arc<DataKeys>>,
 }
 
 impl View {
     pub fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
         let keyspace = &self.spaces[space as usize];
-        self.snapshot.get(keyspace, key).map_err(|error| at(keyspace, space, key, error))
+        match self.snapshot.get(keyspace, key).map_err(|error| at(keyspace, space, key, error))? {
+            Some(value) => decrypted(self.keys.as_deref(), space, key, value),
+            None => Ok(None),
+        }
     }
 
     /// Pairs from `from` (inclusive) to `until` (exclusive); can be iterated from either end.
@@ -159,6 +172,7 @@ impl View {
             rows: self.snapshot.range(keyspace, from..until),
             space,
             keyspace: keyspace.clone(),
+            keys: self.keys.clone(),
             from: Bound::Included(from.into()),
             until: Bound::Excluded(until.into()),
         }
@@ -174,6 +188,7 @@ pub struct Range {
     rows: ::fjall::Iter,
     space: Space,
     keyspace: Keyspace,
+    keys: Option<Arc<DataKeys>>,
     /// What has not been read yet lies between these.
     from: Bound<Value>,
     until: Bound<Value>,
@@ -183,29 +198,40 @@ impl Range {
     fn failed(&self, error: ::fjall::Error, back: bool) -> DiskError {
         unread(&self.keyspace, self.space, self.from.clone(), self.until.clone(), back, error)
     }
+
+    /// The pair as it was written; none if the key of its namespace is gone.
+    fn decrypted(&self, key: Value, value: Value) -> Result<Option<(Value, Value)>, DiskError> {
+        Ok(decrypted(self.keys.as_deref(), self.space, &key, value)?.map(|value| (key, value)))
+    }
 }
 
 impl Iterator for Range {
     type Item = Result<(Value, Value), DiskError>;
     fn next(&mut self) -> Option<Self::Item> {
-        match self.rows.next()?.into_inner() {
-            Ok((key, value)) => {
-                self.from = Bound::Excluded(key.clone());
-                Some(Ok((key, value)))
+        loop {
+            let (key, value) = match self.rows.next()?.into_inner() {
+                Ok(pair) => pair,
+                Err(error) => return Some(Err(self.failed(error, false))),
+            };
+            self.from = Bound::Excluded(key.clone());
+            if let Some(pair) = self.decrypted(key, value).transpose() {
+                return Some(pair);
             }
-            Err(error) => Some(Err(self.failed(error, false))),
         }
     }
 }
 
 impl DoubleEndedIterator for Range {
     fn next_back(&mut self) -> Option<Self::Item> {
-        match self.rows.next_back()?.into_inner() {
-            Ok((key, value)) => {
-                self.until = Bound::Excluded(key.clone());
-                Some(Ok((key, value)))
+        loop {
+            let (key, value) = match self.rows.next_back()?.into_inner() {
+                Ok(pair) => pair,
+                Err(error) => return Some(Err(self.failed(error, true))),
+            };
+            self.until = Bound::Excluded(key.clone());
+            if let Some(pair) = self.decrypted(key, value).transpose() {
+                return Some(pair);
             }
-            Err(error) => Some(Err(self.failed(error, true))),
         }
     }
 }
@@ -222,7 +248,10 @@ fn options(space: Space) -> KeyspaceCreateOptions {
 impl Disk for FjallDisk {
     fn get(&self, space: Space, key: &[u8]) -> Result<Option<Value>, DiskError> {
         let keyspace = self.space(space);
-        keyspace.get(key).map_err(|error| at(keyspace, space, key, error))
+        match keyspace.get(key).map_err(|error| at(keyspace, space, key, error))? {
+            Some(value) => decrypted(self.keys.as_deref(), space, key, value),
+            None => Ok(None),
+        }
     }
 
     fn scan(&self, space: Space, from: &[u8], until: &[u8], limit: usize) -> Result<Pairs, DiskError> {
@@ -231,13 +260,21 @@ impl Disk for FjallDisk {
         }
         let keyspace = self.space(space);
         let mut pairs = Pairs::new();
-        for guard in keyspace.range(from..until).take(limit) {
-            pairs.push(guard.into_inner().map_err(|error| {
+        for guard in keyspace.range(from..until) {
+            if pairs.len() >= limit {
+                break;
+            }
+            let (key, value) = guard.into_inner().map_err(|error| {
                 let from = pairs.last().map_or(Bound::Included(from.into()), |(key, _)| Bound::Excluded(key.clone()));
                 unread(keyspace, space, from, Bound::Excluded(until.into()), false, error)
-            })?);
+            })?;
+            pairs.extend(decrypted(self.keys.as_deref(), space, &key, value)?.map(|value| (key, value)));
         }
         Ok(pairs)
+    }
+
+    fn data_keys(&self) -> Option<&Arc<DataKeys>> {
+        self.keys.as_ref()
     }
 
     fn commit(&mut self, batch: WriteBatch, _number: u64) -> Result<(), DiskError> {

@@ -423,6 +423,16 @@ pub(crate) fn usages() -> Vec<u8> {
     b"u".to_vec()
 }
 
+/// The key that encrypts the texts of a namespace.
+pub fn data_key(id: u32) -> Vec<u8> {
+    [b"d", &id.to_be_bytes()[..]].concat()
+}
+
+/// All data keys.
+pub(crate) fn data_keys() -> Vec<u8> {
+    b"d".to_vec()
+}
+
 /// Where the audit log stands.
 pub fn audit_head() -> Vec<u8> {
     b"a".to_vec()

@@ -5,6 +5,8 @@ pub(crate) mod check;
 pub mod codec;
 pub(crate) mod counted;
 pub(crate) mod damage;
+pub mod data_keys;
+pub(crate) mod encrypted;
 pub(crate) mod fjall;
 pub(crate) mod folder;
 // Public for the simulator, which reads the disk itself.
@@ -19,9 +21,12 @@ pub(crate) mod watchdog;
 pub(crate) mod witness;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use ::fjall::Slice as Value;
 use rustc_hash::FxHashMap;
+
+use crate::disk::data_keys::DataKeys;
 
 /// A keyspace. Each holds one kind of row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -229,6 +234,11 @@ pub trait Disk {
 
     /// Makes the batch durable as one; `number` rises by one with each. An error means unknown, not undone.
     fn commit(&mut self, batch: WriteBatch, number: u64) -> Result<(), DiskError>;
+
+    /// The keys that encrypt its rows. Reads return what was written, whether they were encrypted or not.
+    fn data_keys(&self) -> Option<&Arc<DataKeys>> {
+        None
+    }
 
     /// Everything under a prefix, in pages so that no scan holds a whole keyspace in memory.
     fn each(&self, space: Space, prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), DiskError> {

@@ -7,7 +7,7 @@ use crate::disk::Space;
 use crate::disk::{codec, keys};
 use crate::read::row;
 use crate::store::Store;
-use crate::{Error, limits};
+use crate::{DataKeyRow, Error, limits};
 
 /// Which entries of the audit log are wanted. What is absent does not filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,16 @@ pub struct AuditPage {
 }
 
 impl Store {
+    /// The data keys of all namespaces that have one.
+    pub async fn data_keys(&self) -> Result<Vec<DataKeyRow>, Error> {
+        self.read(|view| {
+            let rows = view.under(Space::Access, &keys::data_keys());
+            let rows = rows.map(|pair| codec::decode::<DataKeyRow>(Space::Access, &pair?.1));
+            rows.filter(|row| !row.as_ref().is_ok_and(|row| row.wrapped.is_empty())).collect()
+        })
+        .await
+    }
+
     pub async fn api_keys(&self) -> Result<Vec<ApiKey>, Error> {
         self.read(|view| {
             let rows = view.under(Space::Access, &keys::api_keys());

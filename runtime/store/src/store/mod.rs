@@ -16,8 +16,8 @@ use tokio::sync::{OnceCell, broadcast, mpsc, oneshot, watch};
 use windlass_core::access::{AuditNote, AuditOutcome};
 use windlass_core::flow::{Batch, Callback, NewBatch};
 use windlass_core::{
-    Blob, Body, Bulk, Command, Effect, Findings, JobId, Name, NewJob, Plugin, PluginCommand, QueueName, Refusal, Reply,
-    Settings, Time, Webhook, WorkerEvent,
+    Blob, Body, Bulk, Command, Effect, Findings, JobId, Name, Namespace, NewJob, Plugin, PluginCommand, QueueName,
+    Refusal, Reply, Settings, Time, Webhook, WorkerEvent,
 };
 
 use crate::disk::blobs::Blobs;
@@ -147,23 +147,35 @@ impl Store {
         let _ = receiver.await;
     }
 
-    /// Makes bytes ready to be part of a command: large ones become a durable file first.
+    /// Makes bytes ready to be part of a command on a job of the caller's namespace: large ones become a durable file first.
     pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
+        self.keep_for(self.own_namespace(), bytes).await
+    }
+
+    /// The same on behalf of another namespace, whose key may encrypt it.
+    pub async fn keep_for(&self, namespace: Namespace, bytes: Bytes) -> Result<Body, Error> {
         if bytes.len() <= limits::INLINE_BODY {
             return Ok(Body::Inline(bytes));
         }
-        self.store_blob(bytes).await.map(Body::Blob)
+        self.write_blob(move |blobs| blobs.put_body(&bytes, &namespace)).await.map(Body::Blob)
     }
 
-    /// The same for a component, which is a file whatever its size.
+    /// The same for a component, which is a file whatever its size, and never encrypted.
     pub async fn store_blob(&self, bytes: Bytes) -> Result<Blob, Error> {
+        self.write_blob(move |blobs| blobs.put(&bytes)).await
+    }
+
+    async fn write_blob(
+        &self,
+        write: impl FnOnce(&Blobs) -> std::io::Result<Blob> + Send + 'static,
+    ) -> Result<Blob, Error> {
         // Found by its path, the folder may be another one by now.
         if let Some(why) = self.trouble() {
             return Err(Error::Unavailable { why });
         }
         let blobs = self.inner.blobs.clone();
         let put =
-            move || blobs.put(&bytes).map_err(|error| Error::Unavailable { why: crate::disk::folder::explain(&error) });
+            move || write(&blobs).map_err(|error| Error::Unavailable { why: crate::disk::folder::explain(&error) });
         on_a_thread_of_its_own(put).await
     }
 

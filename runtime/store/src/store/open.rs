@@ -11,12 +11,13 @@ use tokio::sync::{broadcast, mpsc, watch};
 
 use crate::disk::blobs::Blobs;
 use crate::disk::counted::{Acknowledged, CommitStatus};
+use crate::disk::data_keys::DataKeys;
 use crate::disk::fjall::FjallDisk;
 use crate::disk::folder::DataFolder;
 use crate::disk::reclaim::Reclaimer;
 use crate::disk::watchdog::Watchdog;
 use crate::disk::witness::Witness;
-use crate::disk::{check, ownership};
+use crate::disk::{Disk, check, ownership};
 use crate::engine::Engine;
 use crate::engine::commit::release::Channels;
 use crate::engine::requests::bulk;
@@ -116,7 +117,9 @@ impl OpenFolder {
             FjallDisk::open(&store_dir(dir), options.durability).map_err(|error| check::not_opened(dir, &error))?;
         check::check_complete(dir, &disk, acknowledged, opening.lost)?;
         check::list_parts(dir).map_err(refused)?;
-        let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(refused)?);
+        let keys = DataKeys::load(&disk, opening.encryption.as_ref())?;
+        let disk = disk.with_keys(keys.clone());
+        let blobs = Arc::new(Blobs::open(dir.join("blobs")).map_err(refused)?.with_keys(keys));
         let folder = Arc::new(DataFolder::of(dir).map_err(refused)?);
         Ok(OpenFolder { lock, witness: Arc::new(witness), disk, blobs, folder })
     }
@@ -162,6 +165,7 @@ fn start_engine(
         commit_status: inner.commit_status.clone(),
         seed,
         lock: opened.lock,
+        data_keys: opened.disk.data_keys().cloned(),
         disk: Some(opened.disk),
         suspicion: Default::default(),
         short: None,

@@ -15,7 +15,7 @@ impl Reporter {
         let mut jobs = Vec::with_capacity(children.len());
         for child in children {
             self.refuse_secrets(&child)?;
-            let payload = self.store.keep(child.payload.clone()).await?;
+            let payload = self.store.keep_for(self.namespace(), child.payload.clone()).await?;
             jobs.push(NewJob { payload: Some(payload), ..new_job(self.job, &self.namespace, child)? });
         }
         Ok(jobs)

@@ -97,7 +97,7 @@ impl Host for Reporter {
     async fn checkpoint(&self, saved: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError> {
         let key = self.secret_key();
         let state = self.retrying(async || self.encrypt_checkpoint(&key, saved.bytes.clone())).await?;
-        let body = self.retrying(|| self.store.keep(state.clone())).await?;
+        let body = self.retrying(|| self.store.keep_for(self.namespace(), state.clone())).await?;
         let first = uncommitted.children.first().map_or(0, |child| child.ordinal);
         let children = self.retrying(|| self.new_jobs(uncommitted.children.clone())).await?;
         let notes = self.notes(uncommitted.notes).map_err(|refusal| host_error(refusal.into()))?;

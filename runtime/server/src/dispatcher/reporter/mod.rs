@@ -86,6 +86,11 @@ impl Reporter {
         self.job
     }
 
+    /// The namespace of the job.
+    pub(super) fn namespace(&self) -> Namespace {
+        self.namespace.clone()
+    }
+
     /// Sets what is redacted from the attempt's reports. Called before it starts.
     pub(super) fn redact_with(&self, redactor: Redactor) {
         // A second call would be too late for what has been reported, so it is ignored.

@@ -5,6 +5,7 @@ use windlass_executor::{Child, ChildPage, Host, HostError, PageLimits, Permissio
 use windlass_store::{Assignment, By, Claim, Durability, Options};
 
 use crate::dispatcher::reporter::*;
+use crate::secrets::keyring::KeyFile;
 
 /// A reporter for a job that is active in a real store.
 async fn reporter(dir: &tempfile::TempDir) -> Reporter {
@@ -31,7 +32,8 @@ async fn reporter_behind(dir: &tempfile::TempDir, gates: &[(&str, &str)]) -> Rep
     let claim = Claim { by, queues: vec![queue], count: 1, wait: Duration::from_secs(10) };
     let claimed = store.claim(claim).await.expect("it is claimed");
     let Some(Assignment { job, token, .. }) = claimed.into_iter().next() else { panic!("no job") };
-    let secrets = Secrets::load(store.clone(), &dir.path().join("secrets.key")).await.expect("a new key");
+    let secrets =
+        Secrets::load(store.clone(), &KeyFile::new(&dir.path().join("secrets.key"))).await.expect("a new key");
     Reporter::new(store, clock, secrets, &job, token)
 }
 

@@ -51,6 +51,8 @@ struct Flags {
     webhooks_private: bool,
     /// Whether what workers say without a lease token is refused.
     require_lease_token: bool,
+    /// Whether texts of jobs are encrypted before they are stored.
+    encrypt_bodies: bool,
 }
 
 /// Cheap to clone.
@@ -94,6 +96,7 @@ impl ServerSettings {
             open_to_all: config.is_open(),
             webhooks_private: config.webhooks_private,
             require_lease_token: config.require_lease_token,
+            encrypt_bodies: config.encrypt_bodies,
         };
         let (data, durability) = (config.data.clone(), config.durability);
         ServerSettings { started_at, data, durability, files, limits: limits.into(), flags }

@@ -2,6 +2,7 @@
 
 mod apply;
 pub mod audit;
+mod encrypt;
 pub(crate) mod event_log;
 pub mod release;
 pub(crate) mod unsaved;
@@ -22,7 +23,11 @@ impl<D: Disk> Engine<D> {
         self.meta.timers_from = self.timers.floor();
         let mut batch = self.unsaved.take_batch();
         batch.put(Space::Meta, META_KEY.to_vec(), codec::encode(&self.meta));
+        let made = self.encrypt(&mut batch)?;
         self.disk.commit(batch, self.meta.commit)?;
+        if let Some(keys) = self.disk.data_keys() {
+            keys.saved(&made);
+        }
         for (key, added) in timers {
             if added {
                 self.timers.added(key);
@@ -56,10 +61,14 @@ impl<D: Disk> Engine<D> {
 
     /// Writes each changed job once, and the difference of its index entries.
     fn gather_jobs(&mut self, timers: &mut Vec<TimerChange>) {
+        let is_encrypted = self.disk.data_keys().is_some_and(|keys| keys.is_on());
         for (id, Before { entries: before, lasting }) in self.unsaved.take_jobs() {
             let after = match self.jobs.get(id) {
                 Some(job) if !self.unsaved.is_removed(id) => {
                     self.unsaved.batch.put(Space::Jobs, keys::job(id), codec::encode_in(Space::Jobs, job));
+                    if is_encrypted {
+                        self.unsaved.note_queue(id, job.queue.clone());
+                    }
                     let queue = self.queues.id_of(&job.queue).unwrap_or(0);
                     if lasting != Some(queue) {
                         write_lasting(&mut self.unsaved.batch, job, lasting, queue);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use windlass_core::{JobId, Lock, Time};
+use windlass_core::{JobId, Lock, QueueName, Time};
 
 use crate::disk::keys::TimerFor;
 use crate::disk::{Space, WriteBatch};
@@ -33,6 +33,8 @@ pub struct Unsaved {
     /// The queues and keys of records, by the job that wrote them.
     records: FxHashMap<JobId, Vec<(u32, String)>>,
     locks: HashMap<Vec<u8>, Option<Lock>>,
+    /// The queues of the jobs in the batch, if its rows are encrypted.
+    queues: FxHashMap<JobId, QueueName>,
     /// Other than those that follow from a job's index entries.
     timers: Vec<TimerChange>,
     /// Something was decided that must be durable before it is answered or published.
@@ -52,6 +54,7 @@ impl Unsaved {
             attempts: FxHashMap::default(),
             records: FxHashMap::default(),
             locks: HashMap::new(),
+            queues: FxHashMap::default(),
             timers: Vec::new(),
             required: true,
             waiting_since: None,
@@ -79,6 +82,15 @@ impl Unsaved {
 
     pub(crate) fn is_commit_due(&self, now: Time) -> bool {
         self.required || self.due_at().is_some_and(|at| at <= now)
+    }
+
+    /// The key of a job's namespace encrypts its rows.
+    pub(crate) fn note_queue(&mut self, id: JobId, queue: QueueName) {
+        self.queues.insert(id, queue);
+    }
+
+    pub(crate) fn take_queues(&mut self) -> FxHashMap<JobId, QueueName> {
+        std::mem::take(&mut self.queues)
     }
 
     pub(crate) fn has_jobs(&self) -> bool {

@@ -140,7 +140,7 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    fn put_access(&mut self, key: Vec<u8>, row: &impl serde::Serialize) {
+    pub(super) fn put_access(&mut self, key: Vec<u8>, row: &impl serde::Serialize) {
         self.unsaved.batch.put(Space::Access, key, codec::encode(row));
     }
 

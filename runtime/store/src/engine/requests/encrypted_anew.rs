@@ -4,7 +4,7 @@ use crate::disk::{Disk, DiskError, Space};
 use crate::disk::{codec, keys};
 use crate::engine::Engine;
 use crate::engine::requests::operation::{Answer, Cost, Operation};
-use crate::{EncryptedAnew, EncryptedRow, NewCiphertext, SecretRow};
+use crate::{DataKeyRow, EncryptedAnew, EncryptedRow, NewCiphertext, SecretRow};
 
 impl<D: Disk> Operation<D> for EncryptedAnew {
     type Answer = usize;
@@ -23,6 +23,8 @@ impl<D: Disk> Operation<D> for EncryptedAnew {
         for row in self.rows {
             replaced += usize::from(engine.replace_ciphertext(row)?);
         }
+        // Also if nothing was replaced: with the commit, data keys that were made just now are stored.
+        engine.unsaved.require_commit();
         engine.release.push(answer, Ok(replaced));
         Ok(())
     }
@@ -57,8 +59,16 @@ impl<D: Disk> Engine<D> {
                 }
                 self.catalogue.put_inbound_hook(hook, &mut self.unsaved.batch);
             }
+            EncryptedRow::DataKey(id) => {
+                let key = keys::data_key(id);
+                let Some(bytes) = self.written(Space::Access, key.clone())? else { return Ok(false) };
+                let stored: DataKeyRow = codec::decode(Space::Access, &bytes)?;
+                if stored.wrapped != from {
+                    return Ok(false);
+                }
+                self.unsaved.batch.put(Space::Access, key, codec::encode(&DataKeyRow { wrapped: to, ..stored }));
+            }
         }
-        self.unsaved.require_commit();
         Ok(true)
     }
 }

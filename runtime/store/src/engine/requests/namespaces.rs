@@ -34,6 +34,10 @@ impl<D: Disk> Engine<D> {
         self.remove_keys(name)?;
         self.unsaved.batch.delete(Space::Access, key);
         self.unsaved.batch.delete(Space::Access, keys::enqueue_rules(name));
+        // What is left of it in old tables and backups cannot be read any more.
+        if let Some(row) = self.disk.data_keys().and_then(|keys| keys.remove(name.as_str())) {
+            self.put_access(keys::data_key(row.id), &row);
+        }
         self.quotas.remove(name);
         Ok(())
     }

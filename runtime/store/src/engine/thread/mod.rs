@@ -17,6 +17,7 @@ use windlass_core::{JobId, Time, Token};
 use crate::disk::DiskError;
 use crate::disk::counted::{Acknowledged, CommitStatus};
 use crate::disk::damage::Suspicion;
+use crate::disk::data_keys::DataKeys;
 use crate::disk::fjall::{FjallDisk, explain};
 use crate::disk::folder::DataFolder;
 use crate::disk::witness::Witness;
@@ -37,6 +38,8 @@ pub struct EngineThread {
     pub seed: u64,
     /// Held as long as the store is open: no other process can open the folder meanwhile.
     pub lock: File,
+    /// What decrypts the database's rows, if any are encrypted.
+    pub data_keys: Option<Arc<DataKeys>>,
     /// The database, while it is open.
     pub disk: Option<FjallDisk>,
     /// Whether a damaged table prevents the database from writing.

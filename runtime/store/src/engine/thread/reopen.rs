@@ -155,6 +155,7 @@ impl EngineThread {
             return Err(DiskError::Io("it is reopened as soon as the reads that are under way have ended".into()));
         }
         let opened = FjallDisk::reopen(&store_dir(&self.options.dir), self.options.durability)
+            .map(|disk| disk.with_keys(self.data_keys.clone()))
             .map_err(|error| DiskError::Io(crate::disk::fjall::explain(&error)))
             .and_then(|disk| self.check_complete(disk));
         opened.inspect_err(|error| self.shared.set_reads(Reads::Unavailable(error.to_string())))

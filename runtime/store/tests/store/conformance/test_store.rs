@@ -13,11 +13,14 @@ use windlass_core::{
 use windlass_store::{Assignment, By, Claim, Clock, Durability, Enqueued, Error, Opening, Options, Store};
 
 use crate::folder::HandClock;
+use crate::wrap::with_key;
 
 pub struct TestStore {
     dir: TempDir,
     pub clock: Arc<HandClock>,
     pub store: Store,
+    /// Whether what is written is encrypted.
+    is_encrypted: bool,
 }
 
 /// A Monday morning.
@@ -27,8 +30,8 @@ impl TestStore {
     pub fn new() -> TestStore {
         let dir = tempfile::tempdir().expect("a folder");
         let clock = HandClock::at(START);
-        let store = open(&dir, clock.clone(), Opening::default());
-        TestStore { dir, clock, store }
+        let store = open(&dir, clock.clone(), Opening { encryption: with_key(1, true), ..Opening::default() });
+        TestStore { dir, clock, store, is_encrypted: true }
     }
 
     /// Stops the store, and starts it again on what it left.
@@ -38,6 +41,9 @@ impl TestStore {
 
     pub async fn reopen_with(&mut self, opening: Opening) {
         self.store.close().await;
+        // Switched on and off in turn: it makes no difference to anybody.
+        self.is_encrypted = !self.is_encrypted;
+        let opening = Opening { encryption: with_key(1, self.is_encrypted), ..opening };
         self.store = open(&self.dir, self.clock.clone(), opening);
     }
 
