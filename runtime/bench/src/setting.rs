@@ -44,13 +44,13 @@ pub fn say(line: &str) {
 }
 
 /// The system's time at the start, continued by the monotonic clock, so that it never goes back.
-struct SteadyClock {
+pub struct SteadyClock {
     wall: Time,
     at: Instant,
 }
 
 impl SteadyClock {
-    fn start() -> SteadyClock {
+    pub fn start() -> SteadyClock {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
         SteadyClock { wall: Time::ZERO + since, at: Instant::now() }
     }

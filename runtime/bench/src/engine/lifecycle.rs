@@ -65,7 +65,7 @@ fn sustained(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
 }
 
 /// Lets the callers run for a span; returns jobs per second, jobs per commit, and the shape of a commit.
-fn drive(store: &Store, span: Duration) -> anyhow::Result<(f64, f64, Shape)> {
+pub fn drive(store: &Store, span: Duration) -> anyhow::Result<(f64, f64, Shape)> {
     let tally = store.commits();
     let read = || [&tally.count, &tally.writes, &tally.bytes].map(|counter| counter.load(Ordering::Relaxed));
     let before = read();

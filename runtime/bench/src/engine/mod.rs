@@ -3,6 +3,7 @@
 
 mod backlog;
 mod bare;
+mod encrypted;
 mod flow;
 mod idle;
 mod lifecycle;
@@ -23,6 +24,7 @@ use crate::setting::Setting;
 pub fn run(setting: &Setting) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     figures.extend(lifecycle::measure(setting)?);
+    figures.extend(encrypted::measure(setting)?);
     figures.extend(idle::measure(setting)?);
     figures.extend(backlog::measure(setting)?);
     Ok(figures)
