@@ -34,7 +34,7 @@ async function open(server, path) {
 async function manyJobs() {
     const server = await Server.start('--durability', 'os');
     console.log(`filling a server with ${JOBS.toLocaleString('en')} jobs`);
-    for (let at = 0; at < JOBS; at += 1000) await server.post('/enqueue/batch', batchOf(`queue.${at % 20}`, 1000, (n) => ({ to: `user-${at + n}@example.com` })));
+    for (let at = 0; at < JOBS; at += 1000) await server.post('/enqueue/batch', batchOf(`queue.${(at / 1000) % 20}`, 1000, (n) => ({ to: `user-${at + n}@example.com` })));
     const { person, tab } = await open(server, '/settings');
     const total = Math.round(JOBS / 20);
     const drawn = (least) => document.querySelectorAll('tbody tr').length >= least && document.querySelector('.tiles .v') && !document.querySelector('main [aria-busy="true"]') && performance.now();
