@@ -1,5 +1,6 @@
-//! Puts into the binary what it brings along: the SDKs and their templates, so that whoever has `windlass` can start a plugin with
-//! nothing else, and the built files of the console, compressed. It never builds the console; `make ui` does that.
+//! Puts into the binary what it brings along: the SDKs and their templates, so that whoever has `windlass` can start a
+//! plugin with nothing else, and the built files of the console, compressed. It never builds the console; `make ui`
+//! does that.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

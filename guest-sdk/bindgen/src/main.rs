@@ -1,5 +1,5 @@
-//! Writes the bindings of the C and Go SDKs from `guest-sdk/wit`, or says which of them are out of date, and what of the interface
-//! the JavaScript and Python SDKs do not speak of.
+//! Writes the bindings of the C and Go SDKs from `guest-sdk/wit`, or says which of them are out of date, and what of
+//! the interface the JavaScript and Python SDKs do not speak of.
 //!
 //! usage: windlass-bindgen GUEST-SDK-FOLDER [--check]
 
@@ -14,7 +14,8 @@ use wit_parser::{Resolve, WorldId};
 
 /// The Go module that the bindings are a part of.
 const GO_PACKAGE: &str = "windlass.dev/go/internal/wit";
-/// What the generated Go code calls for memory and for options and results: our own, so that the SDK needs no other module.
+/// What the generated Go code calls for memory and for options and results: our own, so that the SDK needs no other
+/// module.
 const GO_SUPPORT: [(&str, &str); 2] = [
     ("go.bytecodealliance.org/pkg/wit/types", "windlass.dev/go/internal/wittypes"),
     ("go.bytecodealliance.org/pkg/wit/runtime", "windlass.dev/go/internal/witruntime"),

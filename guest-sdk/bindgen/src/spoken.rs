@@ -1,7 +1,7 @@
 //! Whether the SDKs whose bindings are made at each build (JavaScript, Python) speak of everything in the interface.
 //!
-//! Their tools read `guest-sdk/wit`, so bindings that are out of date cannot be. What can be is the layer above them, written by hand: a
-//! function, a field or a case that was added to the interface and that no line of the SDK names.
+//! Their tools read `guest-sdk/wit`, so bindings that are out of date cannot be. What can be is the layer above them,
+//! written by hand: a function, a field or a case that was added to the interface and that no line of the SDK names.
 
 use std::path::Path;
 
@@ -37,8 +37,8 @@ pub fn unspoken(folder: &Path, resolve: &Resolve, world: WorldId) -> anyhow::Res
     Ok(missing)
 }
 
-/// Interfaces, functions, fields and cases of `windlass:job`, each with where it stands. The cases of a refusal are left out: what a
-/// server says in one is passed on as it is.
+/// Interfaces, functions, fields and cases of `windlass:job`, each with where it stands. The cases of a refusal are
+/// left out: what a server says in one is passed on as it is.
 fn words(resolve: &Resolve, world: WorldId) -> Vec<(String, String)> {
     let world = &resolve.worlds[world];
     let mut words = Vec::new();

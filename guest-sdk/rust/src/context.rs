@@ -49,13 +49,14 @@ impl Context {
         self.server.progress(progress);
     }
 
-    /// Saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children spawned
-    /// before. That takes about half a millisecond.
+    /// Saves state, as JSON, for the next attempt. When it returns, the state is on disk, together with the children
+    /// spawned before. That takes about half a millisecond.
     pub fn checkpoint(&mut self, state: &impl Serialize) -> Result<()> {
         self.checkpoint_raw(state_bytes(state)?)
     }
 
-    /// Saves state if the last save was at least `period` ago, and returns whether it did. For loops whose steps are short.
+    /// Saves state if the last save was at least `period` ago, and returns whether it did. For loops whose steps are
+    /// short.
     pub fn checkpoint_every(&mut self, period: Duration, state: &impl Serialize) -> Result<bool> {
         if self.last_save.elapsed() < period {
             return Ok(false);
@@ -108,15 +109,15 @@ impl Context {
         }
     }
 
-    /// Starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job is
-    /// never started. Returns its ordinal among the children of this job.
+    /// Starts another job, atomically with the next checkpoint or the result; if the attempt fails before then, the job
+    /// is never started. Returns its ordinal among the children of this job.
     pub fn spawn(&mut self, child: Child) -> Result<u32> {
         self.server.spawn(child)
     }
 
-    /// Ends this attempt: the job runs again, from this state, when all of its children have ended. `return
-    /// ctx.wait_for_children(OnFailure::Fail, &state)`. Children, state and wait are committed atomically. A waiting job
-    /// occupies neither memory nor a slot.
+    /// Ends this attempt: the job runs again, from this state, when all of its children have ended.
+    /// `return ctx.wait_for_children(OnFailure::Fail, &state)`. Children, state and wait are committed atomically. A
+    /// waiting job occupies neither memory nor a slot.
     pub fn wait_for_children<T>(&mut self, on_failure: OnFailure, state: &impl Serialize) -> Result<T> {
         let state = state_bytes(state)?;
         self.wait_for_children_raw(on_failure, Some(state))
@@ -138,9 +139,9 @@ impl Context {
         Children::new(self.server.link())
     }
 
-    /// Stores a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the next
-    /// checkpoint or the result, and discarded if the attempt fails before then. A value has at most 64 KiB. An existing
-    /// record with this key is replaced.
+    /// Stores a value, as JSON, under a key of the job's own queue, for other jobs to read. It is committed with the
+    /// next checkpoint or the result, and discarded if the attempt fails before then. A value has at most 64 KiB. An
+    /// existing record with this key is replaced.
     pub fn put_record(&mut self, key: &str, value: &impl Serialize) -> Result<()> {
         let value = serde_json::to_vec(value)
             .map_err(|error| Error::fatal(format_args!("the record cannot be written as JSON: {error}")))?;
@@ -152,8 +153,8 @@ impl Context {
         self.server.put_record(key, value)
     }
 
-    /// The committed record under a key of a queue, if there is one. The plugin must serve the queue, or a gate must connect
-    /// it to the job's own queue.
+    /// The committed record under a key of a queue, if there is one. The plugin must serve the queue, or a gate must
+    /// connect it to the job's own queue.
     pub fn get_record<T: DeserializeOwned>(&mut self, queue: &str, key: &str) -> Result<Option<Recorded<T>>> {
         let Some(Recorded { value, mark }) = self.get_record_raw(queue, key)? else { return Ok(None) };
         let value = serde_json::from_slice(&value).map_err(|error| {
@@ -167,8 +168,8 @@ impl Context {
         self.server.get_record(queue, key)
     }
 
-    /// Sets the mark on a record, or removes it. It is committed in the same way as a record. Marked records can be listed,
-    /// and their jobs rebuilt by a sweep.
+    /// Sets the mark on a record, or removes it. It is committed in the same way as a record. Marked records can be
+    /// listed, and their jobs rebuilt by a sweep.
     pub fn mark(&mut self, queue: &str, key: &str, mark: Option<&str>) -> Result<()> {
         self.server.mark(queue, key, mark)
     }

@@ -8,8 +8,9 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::{Error, Result};
 
-/// Something that does a job's work. There are two kinds: typed functions, `fn(&mut Context, Payload) -> Result<Value>`, whose
-/// payload and result are JSON, and [`raw`] ones, which work on bytes. `Kind` only distinguishes the two.
+/// Something that does a job's work. There are two kinds: typed functions,
+/// `fn(&mut Context, Payload) -> Result<Value>`, whose payload and result are JSON, and [`raw`] ones, which work on
+/// bytes. `Kind` only distinguishes the two.
 pub trait Handler<Kind> {
     fn handle(self, ctx: &mut Context) -> Result<Vec<u8>>;
 }

@@ -10,8 +10,8 @@
 //! # }
 //! ```
 //!
-//! A body can be read as a stream, with [`Request::open`] and [`std::io::Read`]. Redirects are not followed. In native tests
-//! there is no network; [`Fake::http`](crate::testing::Fake::http) answers the requests.
+//! A body can be read as a stream, with [`Request::open`] and [`std::io::Read`]. Redirects are not followed. In native
+//! tests there is no network; [`Fake::http`](crate::testing::Fake::http) answers the requests.
 
 use std::io::{self, Read};
 use std::time::Duration;

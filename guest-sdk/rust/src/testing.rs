@@ -9,8 +9,8 @@
 //! assert_eq!(fake.run(double, &21), Ok(42));
 //! ```
 //!
-//! Every `run` is another attempt of the same job and starts from the state that the previous one saved. To test a crash, call
-//! [`Fake::fail_checkpoints_after`] and `run` again.
+//! Every `run` is another attempt of the same job and starts from the state that the previous one saved. To test a
+//! crash, call [`Fake::fail_checkpoints_after`] and `run` again.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

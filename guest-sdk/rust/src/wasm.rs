@@ -47,7 +47,8 @@ macro_rules! __component {
 
 /// Runs one attempt.
 pub fn attempt(job: WitJob, dispatch: fn(&mut Context) -> Result<Vec<u8>>) -> Result<Vec<u8>, Failure> {
-    // A panic ends in a trap, which carries no message. So the message is logged first, and the server adds it to the error.
+    // A panic ends in a trap, which carries no message. So the message is logged first, and the server adds it to the
+    // error.
     panic::set_hook(Box::new(|panic| log::write(types::Level::Error, &panic.to_string())));
     let saved = job.checkpoint.map(|saved| Saved { schema: saved.schema, state: saved.state });
     let job = Job {

@@ -1,8 +1,8 @@
 //! Hashes and counts a large body of text in steps.
 //!
 //! It is the demo of what a handler can do: after each step it reports progress and saves a checkpoint, which holds the
-//! hash in the middle of the stream, so that a later attempt resumes at the next byte. Between steps it stops when asked.
-//! The result tells which attempt ran which steps.
+//! hash in the middle of the stream, so that a later attempt resumes at the next byte. Between steps it stops when
+//! asked. The result tells which attempt ran which steps.
 
 mod source;
 mod tally;
@@ -45,8 +45,8 @@ pub struct Summary {
     pub steps: u64,
     /// How many of them the attempt ran that finished it.
     pub steps_run: u64,
-    /// Which attempt ran which steps, as far as they counted: steps after the last checkpoint of an attempt that died are
-    /// run again, and belong to the one that ran them last.
+    /// Which attempt ran which steps, as far as they counted: steps after the last checkpoint of an attempt that died
+    /// are run again, and belong to the one that ran them last.
     pub attempts: Vec<Share>,
 }
 

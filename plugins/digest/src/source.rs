@@ -6,8 +6,8 @@ pub(crate) enum Source<'a> {
     Generated { bytes: u64, seed: u64 },
 }
 
-/// The generator makes blocks, each from the seed and its own number. So any part can be made without what comes before it,
-/// and the text does not depend on the size of the steps.
+/// The generator makes blocks, each from the seed and its own number. So any part can be made without what comes before
+/// it, and the text does not depend on the size of the steps.
 const BLOCK: u64 = 4096;
 
 impl Source<'_> {

@@ -1,7 +1,7 @@
 //! The guest of the gallery that speaks HTTP: one component, and the payload says what it tries.
 //!
-//! Whatever an answer holds is its result; whatever is refused is its error, in the words it was told. It is a plugin of its own,
-//! because a component that imports `wasi:http` is another than one that does not.
+//! Whatever an answer holds is its result; whatever is refused is its error, in the words it was told. It is a plugin
+//! of its own, because a component that imports `wasi:http` is another than one that does not.
 
 use serde::Deserialize;
 use windlass::{Context, Result};

@@ -126,8 +126,8 @@ pub enum Attempt {
     Config {
         name: String,
     },
-    /// Start so many children, ask to wait for them, and then do something else; or, when they have ended, add up what they
-    /// gave back.
+    /// Start so many children, ask to wait for them, and then do something else; or, when they have ended, add up what
+    /// they gave back.
     Wait {
         children: u32,
         then: Then,

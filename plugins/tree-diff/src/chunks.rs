@@ -1,4 +1,5 @@
-//! A list of any length, as records of at most 64 KiB each: written in parts that a commit can hold, read one after the other.
+//! A list of any length, as records of at most 64 KiB each: written in parts that a commit can hold, read one after the
+//! other.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -19,8 +20,8 @@ struct Chunk<H, I> {
     items: Vec<I>,
 }
 
-/// Notes a list under a path of a run. `save` commits what was noted so far, so that any length fits. The first chunk comes last:
-/// a list that was cut off is not there at all.
+/// Notes a list under a path of a run. `save` commits what was noted so far, so that any length fits. The first chunk
+/// comes last: a list that was cut off is not there at all.
 pub fn write<H: Serialize, I: Serialize>(
     ctx: &mut Context,
     (run, path): (&str, &str),

@@ -81,7 +81,8 @@ pub fn pairs<'a>(source: &'a [Entry], destination: &'a [Entry]) -> impl Iterator
     })
 }
 
-/// How the two entries of a name differ: nothing when they are the same, two things when one is a folder and the other is not.
+/// How the two entries of a name differ: nothing when they are the same, two things when one is a folder and the other
+/// is not.
 pub fn differences((ours, theirs): Pair<'_>) -> Vec<(What, &Entry)> {
     match (ours, theirs) {
         (Some(ours), Some(theirs)) if ours.1 != theirs.1 => vec![(What::Missing, ours), (What::Extra, theirs)],
@@ -95,7 +96,8 @@ pub fn differences((ours, theirs): Pair<'_>) -> Vec<(What, &Entry)> {
     }
 }
 
-/// All that differs in a folder, the folders in it, and the numbers. Folders count as entries, and are the same when both have them.
+/// All that differs in a folder, the folders in it, and the numbers. Folders count as entries, and are the same when
+/// both have them.
 pub fn compare(source: &[Entry], destination: &[Entry]) -> (Counts, Vec<Found>) {
     let mut counts = Counts::default();
     let mut found = Vec::new();

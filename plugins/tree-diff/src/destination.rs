@@ -79,7 +79,8 @@ pub fn compare_folder(ctx: &mut Context, folder: Folder) -> Result<Compared> {
     Ok(counts)
 }
 
-/// What the source has recorded. Its round is over before this one starts, so what is not there will not come by itself.
+/// What the source has recorded. Its round is over before this one starts, so what is not there will not come by
+/// itself.
 fn recorded(ctx: &mut Context, run: &str, path: &str) -> Result<Vec<Entry>> {
     match chunks::read::<(), Entry>(ctx, SOURCE, (run, path))? {
         Some(((), entries)) => Ok(entries),

@@ -1,11 +1,13 @@
-//! Compares two folder trees, breadth first, one job per folder: what is missing on the destination, what is newer on the source, and
-//! what is extra on the destination.
+//! Compares two folder trees, breadth first, one job per folder: what is missing on the destination, what is newer on
+//! the source, and what is extra on the destination.
 //!
-//! `tree-diff.src` walks the source and records each listing under the folder's path. `tree-diff.dst` walks the destination a round
-//! behind it, reads what the source recorded for the same path, compares, and records the differences. `tree-diff.report` starts
-//! when the destination has completed, and adds everything up. `tree-diff` starts the three and returns the report.
+//! `tree-diff.src` walks the source and records each listing under the folder's path. `tree-diff.dst` walks the
+//! destination a round behind it, reads what the source recorded for the same path, compares, and records the
+//! differences. `tree-diff.report` starts when the destination has completed, and adds everything up. `tree-diff`
+//! starts the three and returns the report.
 //!
-//! No job ever holds more than one folder: what is found goes into records, in chunks, with the commit of the job that found it.
+//! No job ever holds more than one folder: what is found goes into records, in chunks, with the commit of the job that
+//! found it.
 
 mod chunks;
 pub mod compare;

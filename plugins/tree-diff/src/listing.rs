@@ -20,7 +20,8 @@ pub enum Kind {
     Other,
 }
 
-/// One entry: its name, what it is, its bytes, and when it changed, in milliseconds since 1970. In JSON a list, to be short.
+/// One entry: its name, what it is, its bytes, and when it changed, in milliseconds since 1970. In JSON a list, to be
+/// short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry(pub String, pub Kind, pub u64, pub u64);
 

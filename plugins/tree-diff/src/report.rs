@@ -1,5 +1,5 @@
-//! The end of a run: goes through what the destination has recorded, folder by folder, adds it up, and puts the list of differences
-//! into pages of its own.
+//! The end of a run: goes through what the destination has recorded, folder by folder, adds it up, and puts the list of
+//! differences into pages of its own.
 
 use serde::{Deserialize, Serialize};
 use windlass::{Context, Error, Result};

@@ -1,4 +1,5 @@
-//! One folder of the source: its listing is recorded under its path, and each folder in it becomes a job of the next round.
+//! One folder of the source: its listing is recorded under its path, and each folder in it becomes a job of the next
+//! round.
 
 use std::path::Path;
 
@@ -23,8 +24,8 @@ pub(crate) struct Spawned {
 }
 
 impl Spawned {
-    /// Whether a folder of this name still needs its job. Folders come sorted, so a repeated attempt makes no doubles, even when
-    /// the folder has changed in between.
+    /// Whether a folder of this name still needs its job. Folders come sorted, so a repeated attempt makes no doubles,
+    /// even when the folder has changed in between.
     pub(crate) fn lacks(&self, name: &str) -> bool {
         self.upto.as_deref().is_none_or(|upto| name > upto)
     }

@@ -10,7 +10,8 @@ pub fn process_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
-/// Gives the calling thread the priority of the executor's guest threads, so that other load on the machine affects both alike.
+/// Gives the calling thread the priority of the executor's guest threads, so that other load on the machine affects
+/// both alike.
 pub fn lower_priority() {
     // If it fails, the thread runs at the normal priority, as a guest thread would.
     #[cfg(target_os = "linux")]

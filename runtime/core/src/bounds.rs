@@ -48,15 +48,16 @@ pub const MARK_BYTES: usize = 256;
 /// Records one job may write: they go with it, in one commit.
 pub(crate) const RECORDS_OF_A_JOB: usize = 10_000;
 
-/// Children one job may spawn, and how deep children may have children of their own: children of a job that nobody spawned are at
-/// depth 1. What an operator may set instead is at most `SPAWN_DEPTH_MOST`.
+/// Children one job may spawn, and how deep children may have children of their own: children of a job that nobody
+/// spawned are at depth 1. What an operator may set instead is at most `SPAWN_DEPTH_MOST`.
 pub const CHILDREN_OF_A_JOB: u32 = 1_000_000;
 pub const SPAWN_DEPTH: u32 = 32;
 pub const SPAWN_DEPTH_MOST: u32 = 100_000;
 
 /// How long an attempt in the sandbox may take when neither its job, its queue nor its plugin says.
 pub const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3600);
-/// A server with this many slots or more spares one of them for a plugin that runs nothing, even if there is only one plugin.
+/// A server with this many slots or more spares one of them for a plugin that runs nothing, even if there is only one
+/// plugin.
 pub(crate) const SLOTS_TO_SPARE_ONE: u32 = 8;
 
 /// How long a running attempt may be given to stop by itself, at most.
@@ -85,7 +86,8 @@ pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const URL_BYTES: usize = 2 * 1024;
 /// How often the delivery of an event may be tried again.
 pub(crate) const WEBHOOK_RETRIES: u32 = 20;
-/// How many deliveries of a webhook are stored, for how long, and how much of an error: about 128 KiB for a webhook altogether.
+/// How many deliveries of a webhook are stored, for how long, and how much of an error: about 128 KiB for a webhook
+/// altogether.
 pub const DELIVERIES: u64 = 100;
 pub const DELIVERY_AGE: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(crate) const DELIVERY_ERROR_BYTES: usize = 1024;
@@ -105,6 +107,7 @@ pub(crate) const PLUGIN_HISTORY: usize = 32;
 pub(crate) const CANARY_ATTEMPTS: u32 = 1_000_000;
 /// How many missed runs a schedule may catch up on.
 pub const CATCH_UP: u32 = 1_000;
-/// Skipped runs that a schedule keeps, in a row for one reason being one, and how many of those that were missed at once are counted.
+/// Skipped runs that a schedule keeps, in a row for one reason being one, and how many of those that were missed at
+/// once are counted.
 pub const SKIPPED_RUNS: usize = 10;
 pub const MISSED_RUNS: usize = 1_000;

@@ -1,6 +1,6 @@
 //! One action on many jobs: what it comes to for each of them, and how far it is. The list of jobs is fixed when it is
-//! asked for and lies in a file of its own; the store works through it and writes each step with the changes it made, so
-//! that a crash neither loses nor repeats any.
+//! asked for and lies in a file of its own; the store works through it and writes each step with the changes it made,
+//! so that a crash neither loses nor repeats any.
 
 use core::fmt;
 use core::str::FromStr;
@@ -261,8 +261,8 @@ impl Bulk {
         }
     }
 
-    /// Counts what came of the action on one job. A job that was removed, or is in a state in which this cannot be done, is passed
-    /// over; it is no error.
+    /// Counts what came of the action on one job. A job that was removed, or is in a state in which this cannot be
+    /// done, is passed over; it is no error.
     pub fn count(&mut self, came: Result<Reply, Refusal>) {
         self.processed += 1;
         match came {

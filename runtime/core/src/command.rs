@@ -24,8 +24,8 @@ pub enum Command {
     Wait(Wait),
     HandBack(HandBack),
     Heartbeat(Heartbeat),
-    /// Another version of the plugin is active: the attempt is handed over at its next checkpoint, or stopped at this time;
-    /// without a time, it is stopped now.
+    /// Another version of the plugin is active: the attempt is handed over at its next checkpoint, or stopped at this
+    /// time; without a time, it is stopped now.
     Swap {
         by: Option<Time>,
     },
@@ -44,7 +44,8 @@ pub enum Command {
     RunNow,
     /// A job that waits is changed.
     Edit(Box<Edit>),
-    /// Run from the start, after everything below it has been removed: its children are created again under the same ids.
+    /// Run from the start, after everything below it has been removed: its children are created again under the same
+    /// ids.
     Rebuild,
     Requeue,
     Move(Move),
@@ -82,7 +83,8 @@ pub enum Command {
     SubtreeRemoved,
     /// All its children have ended.
     Joined,
-    /// Children have failed, and the job's policy is to fail with them: one of them, if it is known which, and the number of others.
+    /// Children have failed, and the job's policy is to fail with them: one of them, if it is known which, and the
+    /// number of others.
     ChildFailed {
         child: Option<Box<FailedChild>>,
         more: u64,
@@ -110,8 +112,8 @@ pub struct Fail {
     pub usage: Usage,
 }
 
-/// The attempt is over, and the job runs again when its children have ended, with their results. Neither a failure nor a
-/// crash.
+/// The attempt is over, and the job runs again when its children have ended, with their results. Neither a failure nor
+/// a crash.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wait {
     pub holder: Holder,
@@ -274,8 +276,8 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Token(Token),
-    /// An external worker that sent no token: taken for the holder of the job's external lease, of which there is one at most. Whether
-    /// it has the key that fetched the job is checked where callers are known.
+    /// An external worker that sent no token: taken for the holder of the job's external lease, of which there is one
+    /// at most. Whether it has the key that fetched the job is checked where callers are known.
     Unsigned,
 }
 
@@ -330,8 +332,8 @@ pub struct Facts<'a> {
     pub rounds: Option<RoundFacts>,
     /// For a move: those of the target queue.
     pub target_rounds: Option<RoundFacts>,
-    /// The bytes of the job's checkpoint, if they are stored inline: loaded for a command that brings another one to a job that has
-    /// crashed, to see whether it made progress.
+    /// The bytes of the job's checkpoint, if they are stored inline: loaded for a command that brings another one to a
+    /// job that has crashed, to see whether it made progress.
     pub checkpoint: Option<Vec<u8>>,
 }
 

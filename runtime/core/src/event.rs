@@ -8,8 +8,9 @@ use crate::{BulkEvent, JobId, PluginEvent, Progress, QueueEvent, QueueName, Reas
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     pub at: Time,
-    /// `JobId::NONE` when it is about something else: a queue, a round or a schedule of it, or a worker that fetches from it. One about
-    /// a plugin stands under the plugin's own name, and one about a bulk operation under a name of its namespace.
+    /// `JobId::NONE` when it is about something else: a queue, a round or a schedule of it, or a worker that fetches
+    /// from it. One about a plugin stands under the plugin's own name, and one about a bulk operation under a name of
+    /// its namespace.
     pub job: JobId,
     pub queue: QueueName,
     pub scope: Option<String>,

@@ -1,12 +1,12 @@
 //! The rules: what a job is and how it moves from state to state.
 //!
-//! This crate makes every decision about a job. It does no IO, reads no clock, is not async and has no randomness of its
-//! own: the time and a seed are arguments, and the answer is data. That is why a transition can be tested in a line, and
-//! why the store's simulator can replay any history from its seed.
+//! This crate makes every decision about a job. It does no IO, reads no clock, is not async and has no randomness of
+//! its own: the time and a seed are arguments, and the answer is data. That is why a transition can be tested in a
+//! line, and why the store's simulator can replay any history from its seed.
 //!
 //! The centre is [`decide`]. It takes a [`Command`] ("cancel this job"), the [`Facts`] that the store has loaded for it
-//! (the job, its queue, the unique lock it names), the time and a seed. It returns a [`Decision`]: the rows to write, the
-//! effects to carry out once they are durable, and the reply. A [`Refusal`] means that nothing changes.
+//! (the job, its queue, the unique lock it names), the time and a seed. It returns a [`Decision`]: the rows to write,
+//! the effects to carry out once they are durable, and the reply. A [`Refusal`] means that nothing changes.
 //!
 //! ```
 //! use windlass_core::{Change, Command, Facts, NewJob, Queue, Reply, Runner, Settings, State, Time, decide};
@@ -40,9 +40,10 @@
 //! # Ok::<(), windlass_core::Refusal>(())
 //! ```
 //!
-//! Where to read on: `job` (the states, what is stored, what is enqueued and what was found), `command` (what can be asked, and the answer), `decide` (one
-//! file per group of transitions), `flow` (batches, chains, children, dependencies, rounds), `plugin` (versions, canaries
-//! and grants), `limits`, `slots`, `retry`, `unique` and `schedule` (one rule each), `report` (what many jobs say together).
+//! Where to read on: `job` (the states, what is stored, what is enqueued and what was found), `command` (what can be
+//! asked, and the answer), `decide` (one file per group of transitions), `flow` (batches, chains, children,
+//! dependencies, rounds), `plugin` (versions, canaries and grants), `limits`, `slots`, `retry`, `unique` and `schedule`
+//! (one rule each), `report` (what many jobs say together).
 
 pub mod access;
 pub mod bounds;

@@ -63,8 +63,8 @@ impl Limiter {
         rate.map_or(Admission::Go, |rate| self.admit_many(1, rate, now))
     }
 
-    /// Whether so many starts are allowed now, all together. Does not count them. More than the rate itself are never allowed:
-    /// whoever asks for them should be told so.
+    /// Whether so many starts are allowed now, all together. Does not count them. More than the rate itself are never
+    /// allowed: whoever asks for them should be told so.
     pub fn admit_many(&mut self, many: u32, rate: Rate, now: Time) -> Admission {
         self.forget_before(rate, now);
         let most = u64::from(rate.count).saturating_sub(u64::from(many));

@@ -1,4 +1,5 @@
-//! Spans of time and sizes as people write them in a manifest: `"1h30m"`, `"256MiB"`, or a bare number of seconds or bytes.
+//! Spans of time and sizes as people write them in a manifest: `"1h30m"`, `"256MiB"`, or a bare number of seconds or
+//! bytes.
 //!
 //! In text they are text; in the store they are plain numbers, because the store's format does not say what it holds.
 

@@ -17,7 +17,8 @@ pub struct Queue {
     pub created_at: Time,
     pub settings: Settings,
     pub counts: Counts,
-    /// The key or the person that changed the settings last. The last field, because queues that were stored without it are still read.
+    /// The key or the person that changed the settings last. The last field, because queues that were stored without it
+    /// are still read.
     #[serde(deserialize_with = "trailing::or_default")]
     pub settings_by: Option<String>,
 }
@@ -96,8 +97,8 @@ impl Retention {
     }
 }
 
-/// Kept with every move of a job: no scan answers "how many are pending". `now` is what is; all else are totals, which only
-/// rise.
+/// Kept with every move of a job: no scan answers "how many are pending". `now` is what is; all else are totals, which
+/// only rise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Jobs in each state now, in the order of `State::ALL`.
@@ -155,8 +156,8 @@ impl Counts {
         self.now[state as usize] += 1;
     }
 
-    /// Adds to the totals what a job has reached; `was` is the state it comes from, and none for a new one. One that comes
-    /// from another queue in the state it had there has reached nothing.
+    /// Adds to the totals what a job has reached; `was` is the state it comes from, and none for a new one. One that
+    /// comes from another queue in the state it had there has reached nothing.
     pub fn reach(&mut self, was: Option<State>, job: &Job, now: Time) {
         self.enqueued += u64::from(was.is_none());
         if was == Some(job.state) {

@@ -1,5 +1,5 @@
-//! Events about what is not a job: queues, schedules, bulk operations and workers. Each is told in the commit of the change, and only if
-//! something has changed.
+//! Events about what is not a job: queues, schedules, bulk operations and workers. Each is told in the commit of the
+//! change, and only if something has changed.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,10 +1,10 @@
-//! How the slots of a server are shared between groups of attempts: first between namespaces, then between the plugins of each.
-//! Deciding only: what runs is counted by the store.
+//! How the slots of a server are shared between groups of attempts: first between namespaces, then between the plugins
+//! of each. Deciding only: what runs is counted by the store.
 //!
-//! An attempt may never end, so a slot that is taken may never come back. A group therefore takes only its share of the slots that the
-//! other groups leave, and never the last one. However many groups take all they can get, each leaves something to the next: with 64
-//! slots and a share of three quarters, the first gets 48, the second 12 and the third 3, while a group that runs nothing finds a free
-//! slot.
+//! An attempt may never end, so a slot that is taken may never come back. A group therefore takes only its share of the
+//! slots that the other groups leave, and never the last one. However many groups take all they can get, each leaves
+//! something to the next: with 64 slots and a share of three quarters, the first gets 48, the second 12 and the third
+//! 3, while a group that runs nothing finds a free slot.
 
 use crate::bounds;
 
@@ -40,8 +40,8 @@ impl SlotShare {
         left.min(u32::try_from(share).unwrap_or(left).max(1))
     }
 
-    /// The slots of one namespace, as its plugins share them: what it may hold while the other namespaces hold so many. A namespace
-    /// that is alone has them all, so that a server without tenants knows no namespaces.
+    /// The slots of one namespace, as its plugins share them: what it may hold while the other namespaces hold so many.
+    /// A namespace that is alone has them all, so that a server without tenants knows no namespaces.
     pub fn within(self, namespace: SlotsHeld) -> SlotShare {
         let slots = match namespace.is_alone {
             true => self.slots.saturating_sub(namespace.by_others),

@@ -51,8 +51,9 @@ pub struct Config {
     pub compile_time: Duration,
     /// How much memory compiling one component may take, when it is compiled in a child process.
     pub compile_memory: u64,
-    /// A program, with its arguments, that only calls [`compile_in_child`](crate::compile_in_child). When set, every component is compiled in
-    /// a child process, which is killed at its limits; otherwise components are compiled on threads of this process.
+    /// A program, with its arguments, that only calls [`compile_in_child`](crate::compile_in_child). When set, every
+    /// component is compiled in a child process, which is killed at its limits; otherwise components are compiled on
+    /// threads of this process.
     pub compiler: Option<Vec<OsString>>,
     /// Where compiled code is cached. Without it every start compiles again.
     pub cache: Option<CacheConfig>,
@@ -64,7 +65,8 @@ pub struct Config {
 #[derive(Clone, Debug)]
 pub struct CacheConfig {
     pub folder: PathBuf,
-    /// Created if it does not exist. Must be outside the folder: something that can write to the folder must not be able to read the key.
+    /// Created if it does not exist. Must be outside the folder: something that can write to the folder must not be
+    /// able to read the key.
     pub key_file: PathBuf,
 }
 
@@ -96,11 +98,13 @@ struct Inner {
     compiler: Compiler,
     /// `Some` until `drop` takes them.
     guests: Option<Guests>,
-    /// Dropped after the guests' runtimes have been asked to shut down: its ticks make the last guests leave their threads.
+    /// Dropped after the guests' runtimes have been asked to shut down: its ticks make the last guests leave their
+    /// threads.
     _ticker: Ticker,
 }
 
-/// The guests' threads, separate from those of HTTP: shared with four computing guests, a response took 600 ms instead of 0.1 ms.
+/// The guests' threads, separate from those of HTTP: shared with four computing guests, a response took 600 ms instead
+/// of 0.1 ms.
 struct Guests {
     short: Runtime,
     long: Runtime,
@@ -126,19 +130,20 @@ impl Executor {
         Ok(Executor { inner: Arc::new(Inner { pool, compiler, guests: Some(guests), _ticker: ticker }) })
     }
 
-    /// Checks and compiles a component, or takes its code from the cache. Runs concurrently with attempts, at the lowest priority.
+    /// Checks and compiles a component, or takes its code from the cache. Runs concurrently with attempts, at the
+    /// lowest priority.
     pub async fn compile(&self, bytes: Bytes) -> Result<Plugin, Rejected> {
         self.inner.compiler.compile(bytes).await
     }
 
-    /// The threads that guests start on. When a task on them calls `run`, a short attempt runs in that same task, which saves two
-    /// thread switches.
+    /// The threads that guests start on. When a task on them calls `run`, a short attempt runs in that same task, which
+    /// saves two thread switches.
     pub fn threads(&self) -> Option<&Handle> {
         self.inner.guests.as_ref().map(|guests| guests.short.handle())
     }
 
-    /// Runs one attempt to its end, on the guests' own threads, in a new instance unless the attempt allows reuse. Dropping the future
-    /// stops the attempt by force, without an outcome.
+    /// Runs one attempt to its end, on the guests' own threads, in a new instance unless the attempt allows reuse.
+    /// Dropping the future stops the attempt by force, without an outcome.
     pub async fn run(&self, plugin: &Plugin, attempt: Attempt, host: Arc<dyn Host>) -> AttemptEnd {
         let cpu = Arc::clone(attempt.gauge.cpu());
         let running = run::run(self.inner.pool.clone(), plugin.clone(), attempt, host, Arc::clone(&cpu));
@@ -239,7 +244,8 @@ fn crashed(reason: &str) -> AttemptEnd {
     }
 }
 
-/// Each poll may last a whole tick, so a thread checks for new tasks after every poll, and for timers after every `events` polls.
+/// Each poll may last a whole tick, so a thread checks for new tasks after every poll, and for timers after every
+/// `events` polls.
 fn guests(threads: usize, name: &str, on_start: fn(), events: u32) -> std::io::Result<Runtime> {
     runtime::Builder::new_multi_thread()
         .worker_threads(threads)
@@ -265,8 +271,8 @@ pub fn engine(config: &Config) -> wasmtime::Result<Engine> {
         .max_memories_per_module(limits::MEMORIES_PER_COMPONENT)
         .max_tables_per_module(limits::TABLES_PER_COMPONENT)
         .table_elements(limits::TABLE_ELEMENTS)
-        // The pages that a guest has written are reset in place and reused. Returning them to the system after every attempt
-        // interrupts all processors and takes longer than a short attempt itself.
+        // The pages that a guest has written are reset in place and reused. Returning them to the system after every
+        // attempt interrupts all processors and takes longer than a short attempt itself.
         .linear_memory_keep_resident(limits::RESIDENT_MEMORY)
         .table_keep_resident(limits::RESIDENT_TABLE)
         .pagemap_scan(Enabled::Auto);
@@ -275,7 +281,8 @@ pub fn engine(config: &Config) -> wasmtime::Result<Engine> {
     Engine::new(&settings)
 }
 
-/// The settings that compiled code depends on. The pool is not one of them, so a process that only compiles needs no pool.
+/// The settings that compiled code depends on. The pool is not one of them, so a process that only compiles needs no
+/// pool.
 pub(crate) fn settings() -> wasmtime::Config {
     let mut engine = wasmtime::Config::new();
     engine

@@ -1,9 +1,10 @@
 //! Where the folders that plugins are granted may be, and how they are opened.
 //!
-//! The operator names roots when the server starts. A granted folder is inside one of them and does not overlap with what no
-//! plugin may see: the data folder, key files, and the kernel's own file systems. That is checked when a folder is granted,
-//! and again each time it is opened for a guest, because a path may have become a symbolic link in between. It is opened component by
-//! component without following links, so the folder that was checked is the one the guest gets.
+//! The operator names roots when the server starts. A granted folder is inside one of them and does not overlap with
+//! what no plugin may see: the data folder, key files, and the kernel's own file systems. That is checked when a folder
+//! is granted, and again each time it is opened for a guest, because a path may have become a symbolic link in between.
+//! It is opened component by component without following links, so the folder that was checked is the one the guest
+//! gets.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -150,8 +151,8 @@ impl GrantRoots {
         self.roots.iter().map(|root| root.display().to_string()).collect::<Vec<_>>().join(between)
     }
 
-    /// Opens a folder component by component. None of them may be a link, or a private folder under another name (a bind mount, for
-    /// example).
+    /// Opens a folder component by component. None of them may be a link, or a private folder under another name (a
+    /// bind mount, for example).
     fn open(&self, path: &Path) -> Result<Opened, Unusable> {
         self.allows(path)?;
         let system = |errno: rustix::io::Errno| Unusable::System(errno.into());
@@ -186,8 +187,8 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// A path to the folder that is held open, even if its own path leads elsewhere by now. Without `/proc`, the folder's own
-    /// path.
+    /// A path to the folder that is held open, even if its own path leads elsewhere by now. Without `/proc`, the
+    /// folder's own path.
     pub(crate) fn path(&self) -> PathBuf {
         let held = self.folder.as_ref().map(|folder| PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())));
         held.filter(|held| held.exists()).unwrap_or_else(|| self.path.clone())

@@ -1,8 +1,9 @@
 //! Compiles plugins and runs attempts of jobs in them, sandboxed, metered and stoppable.
 //!
-//! This crate owns the one wasmtime engine, the threads that guests run on and the cache of compiled code. It knows nothing
-//! of stores, queues or the server's API: an [`Attempt`] goes in, an [`AttemptEnd`] comes out, and what the guest reports meanwhile is
-//! sent to a [`Host`]. Whatever a guest does is a value, never an error or a panic of this crate.
+//! This crate owns the one wasmtime engine, the threads that guests run on and the cache of compiled code. It knows
+//! nothing of stores, queues or the server's API: an [`Attempt`] goes in, an [`AttemptEnd`] comes out, and what the
+//! guest reports meanwhile is sent to a [`Host`]. Whatever a guest does is a value, never an error or a panic of this
+//! crate.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -54,9 +55,9 @@
 //! # }
 //! ```
 //!
-//! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its outcome), `pool` (what
-//! attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is allowed), `confinement` (of the processes
-//! that compile).
+//! Reading order: `executor` (the handle), `compile` (bytes to plugin), `attempt` (one attempt, from its start to its
+//! outcome), `pool` (what attempts share), `host` and `outbound` (what a guest may call), `permissions` (what it is
+//! allowed), `confinement` (of the processes that compile).
 
 mod attempt;
 mod bindings;
@@ -95,7 +96,8 @@ pub use windlass_core::plugin::grant::HostRule;
 // A server that implements `Host` needs this macro in exactly this version.
 pub use async_trait::async_trait;
 
-/// Only for `windlass-bench`, which runs the same component on the same engine without the executor, to show what the executor costs.
+/// Only for `windlass-bench`, which runs the same component on the same engine without the executor, to show what the
+/// executor costs.
 #[doc(hidden)]
 pub mod bare {
     pub use crate::bindings::exports::windlass::job::run::Job;

@@ -1,7 +1,7 @@
 //! Every limit of this crate, in one place.
 //!
-//! `Limits` is what one attempt may use; the server fills it from the job, the queue and the plugin. The constants need no
-//! tuning; each has its reason.
+//! `Limits` is what one attempt may use; the server fills it from the job, the queue and the plugin. The constants need
+//! no tuning; each has its reason.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const MIB: usize = 1024 * KIB;
 /// What one attempt may use. `None` is no limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// All linear memories and tables of the attempt together. A single `memory.fill` cannot be interrupted and takes up to 0.8 s
-    /// for a GiB, so this also bounds how late a stop can be.
+    /// All linear memories and tables of the attempt together. A single `memory.fill` cannot be interrupted and takes
+    /// up to 0.8 s for a GiB, so this also bounds how late a stop can be.
     pub memory_bytes: usize,
     /// Wall time of the attempt. When it is used up, the attempt is asked to stop, and soon after stopped by force.
     pub attempt_timeout: Option<Duration>,
@@ -36,7 +36,8 @@ pub struct Limits {
     pub http: RequestLimits,
 }
 
-/// What one HTTP request of a guest may use, and how many there may be. The guest may set shorter timeouts, but not longer ones.
+/// What one HTTP request of a guest may use, and how many there may be. The guest may set shorter timeouts, but not
+/// longer ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
     /// Waiting for a free connection, DNS, connecting and the TLS handshake.
@@ -85,19 +86,20 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// How many bytes a guest may pass in one call. Above this the call traps before the host has copied them; below it, the
-    /// host function returns an error for what is too large.
+    /// How many bytes a guest may pass in one call. Above this the call traps before the host has copied them; below
+    /// it, the host function returns an error for what is too large.
     pub(crate) fn bytes_per_call(&self) -> usize {
         let largest = self.checkpoint_bytes.max(self.result_bytes).max(self.children_bytes);
         largest.saturating_mul(2).saturating_add(MIB)
     }
 }
 
-/// Processor time after which an attempt is moved to the threads for long computations. A Python handler starts within it.
+/// Processor time after which an attempt is moved to the threads for long computations. A Python handler starts within
+/// it.
 pub const DEMOTE_AFTER: Duration = Duration::from_millis(20);
 
-/// How many polls a thread for short attempts does before it checks its timers. Each check is a system call; most polls there are
-/// short, and none is longer than a tick.
+/// How many polls a thread for short attempts does before it checks its timers. Each check is a system call; most polls
+/// there are short, and none is longer than a tick.
 pub(crate) const SHORT_EVENT_INTERVAL: u32 = 8;
 
 /// How long an attempt may continue after its timeout, to save a last checkpoint.
@@ -105,20 +107,20 @@ pub const TIMEOUT_GRACE: Duration = Duration::from_secs(5);
 
 /// One tick of the epoch clock: the longest a computing guest keeps a thread to itself.
 pub(crate) const TICK: Duration = Duration::from_millis(1);
-/// The ticker continues for this many ticks after the last guest has left the processor, so that a guest that sleeps and wakes
-/// does not have to wake the ticker each time.
+/// The ticker continues for this many ticks after the last guest has left the processor, so that a guest that sleeps
+/// and wakes does not have to wake the ticker each time.
 pub(crate) const IDLE_TICKS: u32 = 64;
 
 /// The largest component that is accepted. A Python component takes 18 MiB.
 pub(crate) const COMPONENT_BYTES: usize = 64 * MIB;
 
-/// How much written memory of an instance, and of each of its tables, stays resident for the next instance that is put there. The pool
-/// keeps at most a hundred such instances.
+/// How much written memory of an instance, and of each of its tables, stays resident for the next instance that is put
+/// there. The pool keeps at most a hundred such instances.
 pub(crate) const RESIDENT_MEMORY: usize = 512 * KIB;
 pub(crate) const RESIDENT_TABLE: usize = 64 * KIB;
 
-/// How much an attempt may write to the disk, and all attempts of a plugin together: checkpoints, results, children, records and log.
-/// Progress is not counted: of twenty reports a second one is written, of 20 KiB at most.
+/// How much an attempt may write to the disk, and all attempts of a plugin together: checkpoints, results, children,
+/// records and log. Progress is not counted: of twenty reports a second one is written, of 20 KiB at most.
 pub(crate) const OF_ATTEMPT: Rate = Rate { per_second: 8 * MIB, at_once: 32 * MIB };
 pub(crate) const OF_PLUGIN: Rate = Rate { per_second: 64 * MIB, at_once: 256 * MIB };
 /// Plugins whose budget is remembered; more only while they run or owe.
@@ -193,8 +195,8 @@ pub(crate) const RESERVED_PART: u32 = 8;
 /// How often lighter attempts may overtake a heavy one that does not fit yet.
 pub(crate) const OVERTAKEN: u32 = 64;
 
-/// How long compiling may take. On threads of this process the work cannot be interrupted, so the caller gets an error and the work
-/// ends by itself; a child process is killed, and only its processor time counts.
+/// How long compiling may take. On threads of this process the work cannot be interrupted, so the caller gets an error
+/// and the work ends by itself; a child process is killed, and only its processor time counts.
 pub(crate) const COMPILE_TIME: Duration = Duration::from_secs(120);
 /// How many times longer a child process may take by the clock, when a busy machine leaves it little of the processor.
 pub(crate) const COMPILE_STARVATION: u32 = 10;
@@ -208,8 +210,8 @@ pub(crate) const COMPILE_MEMORY: u64 = 1024 * MIB as u64;
 pub(crate) const COMPILER_EXTRA_ADDRESSES: u64 = 4096 * MIB as u64;
 /// How often such a process is checked, after a start at shorter intervals.
 pub(crate) const COMPILER_POLL_INTERVAL: Duration = Duration::from_millis(16);
-/// The code of one function. Compiling takes more than twice the time and memory for twice the size; the largest function of a
-/// Python or JavaScript engine has a few hundred KiB.
+/// The code of one function. Compiling takes more than twice the time and memory for twice the size; the largest
+/// function of a Python or JavaScript engine has a few hundred KiB.
 pub(crate) const FUNCTION_BYTES: usize = 2 * MIB;
 
 /// Shares of the instance pool. One share is one memory and `TABLES_PER_SHARE` tables.

@@ -1,8 +1,8 @@
 //! What a guest is allowed. This is the only place where a permission is decided.
 //!
 //! The default is to deny: no files, no network, no environment, no arguments, no standard input. A guest always has
-//! clocks, random numbers, and output that is written to its log. What the rules about hosts and addresses mean is defined in
-//! `windlass_core::plugin::egress`; they are applied here.
+//! clocks, random numbers, and output that is written to its log. What the rules about hosts and addresses mean is
+//! defined in `windlass_core::plugin::egress`; they are applied here.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,8 +44,8 @@ pub struct Permissions {
     pub spawn: Vec<QueuePattern>,
     /// What the plugin's manifest asks for, so that a denial says only what is missing.
     pub asked: Capabilities,
-    /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It is added to the error of an
-    /// attempt that fails, because it may well be the cause.
+    /// What the plugin asked for and was not granted, each a sentence that says how to grant it. It is added to the
+    /// error of an attempt that fails, because it may well be the cause.
     pub denied: Vec<String>,
     /// How messages about denied capabilities are worded.
     pub wording: Wording,
@@ -53,7 +53,8 @@ pub struct Permissions {
 
 /// Says in words what was denied, and how it is granted: the commands for that are the server's.
 pub trait DenialText: fmt::Debug + Send + Sync {
-    /// The sentence about a denial. `asked` says whether the manifest asks for it: if not, the plugin's author comes first.
+    /// The sentence about a denial. `asked` says whether the manifest asks for it: if not, the plugin's author comes
+    /// first.
     fn denied(&self, denied: &Denied, asked: bool) -> String;
 
     /// The same of a host that may be reached, but not at this address, which is of this kind.
@@ -187,8 +188,8 @@ impl Permissions {
         self.queues.iter().any(|served| served == queue)
     }
 
-    /// Whether the guest may spawn a job into a queue. Without a grant, only into those that its own plugin serves, because another
-    /// plugin may have grants that this one has not.
+    /// Whether the guest may spawn a job into a queue. Without a grant, only into those that its own plugin serves,
+    /// because another plugin may have grants that this one has not.
     pub(crate) fn spawns(&self, queue: &str) -> Result<(), Refused> {
         if self.serves(queue) || self.spawn.iter().any(|pattern| pattern.covers(queue)) {
             return Ok(());
@@ -248,8 +249,8 @@ impl Permissions {
         }
     }
 
-    /// The error of a failed attempt, with what the plugin was not granted: what its manifest asks for, and what the attempt tried.
-    /// A denial that the message already contains is not repeated.
+    /// The error of a failed attempt, with what the plugin was not granted: what its manifest asks for, and what the
+    /// attempt tried. A denial that the message already contains is not repeated.
     pub(crate) fn explain(&self, error: String, tried: &[String]) -> String {
         let mut message = error;
         let mut is_first = true;

@@ -1,5 +1,5 @@
-//! Which errors are the machine's and not the guest's: no file descriptors, no memory, no disk space. An attempt that ends with one
-//! of them is run again, and it does not count as a failure.
+//! Which errors are the machine's and not the guest's: no file descriptors, no memory, no disk space. An attempt that
+//! ends with one of them is run again, and it does not count as a failure.
 
 use std::error::Error as StdError;
 use std::io;
@@ -39,7 +39,8 @@ pub(crate) fn has_shortage<'a>(causes: impl Iterator<Item = &'a (dyn StdError + 
     causes.any(short)
 }
 
-/// Tells failures to instantiate that are the guest's (a trap at its start, a limit exceeded) from shortages of the host.
+/// Tells failures to instantiate that are the guest's (a trap at its start, a limit exceeded) from shortages of the
+/// host.
 pub(crate) fn of_instantiation(error: wasmtime::Error) -> wasmtime::Error {
     let by_guest = error.downcast_ref::<Trap>().is_some();
     let full = error.downcast_ref::<PoolConcurrencyLimitError>().is_some();

@@ -1,6 +1,6 @@
-//! Sources attached to a component. `windlass dev` takes the prepared runtime of a language and appends the plugin's files to it as a
-//! custom section at the very end. The code before that section is the same at every save, so it is compiled once; the guest
-//! reads the section through `windlass:dev/sources`.
+//! Sources attached to a component. `windlass dev` takes the prepared runtime of a language and appends the plugin's
+//! files to it as a custom section at the very end. The code before that section is the same at every save, so it is
+//! compiled once; the guest reads the section through `windlass:dev/sources`.
 //!
 //! Called by `windlass dev`, which attaches them, and by `compile`, which splits them off. Nothing here parses them.
 
@@ -20,7 +20,8 @@ pub fn attach_sources(component: &[u8], sources: &str) -> Vec<u8> {
     out
 }
 
-/// The component without its sources, and the sources. Malformed bytes have none: the compiler reports what is wrong with them.
+/// The component without its sources, and the sources. Malformed bytes have none: the compiler reports what is wrong
+/// with them.
 pub(crate) fn split(bytes: &[u8]) -> (&[u8], Option<&str>) {
     find(bytes).map_or((bytes, None), |(code, sources)| (code, Some(sources)))
 }

@@ -1,7 +1,8 @@
 //! The parts of a server, and the order in which they start and stop.
 //!
-//! Start: store (locks the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no new connections;
-//! handlers get a grace period and their jobs are handed back; open requests finish; the store closes last.
+//! Start: store (locks the data folder), executor, secrets, registry (loads the plugins). Stop: no new claims and no
+//! new connections; handlers get a grace period and their jobs are handed back; open requests finish; the store closes
+//! last.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
 //! The stored form of checkpoints that contain a secret: encrypted as a whole, for one plugin's attempts of one job.
 //!
-//! A job that is moved to the queue of another plugin keeps its checkpoint, and that plugin may not be granted the secret. So the
-//! ciphertext is bound to the job and the plugin that saved it: nothing else decrypts it. The name of the plugin stands before the
-//! ciphertext in clear, to be able to say whose it is.
+//! A job that is moved to the queue of another plugin keeps its checkpoint, and that plugin may not be granted the
+//! secret. So the ciphertext is bound to the job and the plugin that saved it: nothing else decrypts it. The name of
+//! the plugin stands before the ciphertext in clear, to be able to say whose it is.
 
 use bytes::Bytes;
 use windlass_core::{Digest, Job, JobId, Name, Runner, parse_digest};
@@ -30,8 +30,8 @@ pub enum Withheld {
     UnknownPlugin,
 }
 
-/// The start of an encrypted checkpoint. Neither form can be the name of a secret. The first form was bound to nothing: this was its
-/// associated data.
+/// The start of an encrypted checkpoint. Neither form can be the name of a secret. The first form was bound to nothing:
+/// this was its associated data.
 const UNBOUND: &[u8] = b"\0windlass checkpoint\x01";
 const BOUND: &[u8] = b"\0windlass checkpoint\x02";
 
@@ -111,8 +111,8 @@ impl CheckpointOwner<'_> {
     }
 }
 
-/// Whether a checkpoint of the first form is this plugin's own (by its qualified name), as far as the job's record says: one of its versions saved it, and the
-/// plugin ran the job last.
+/// Whether a checkpoint of the first form is this plugin's own (by its qualified name), as far as the job's record
+/// says: one of its versions saved it, and the plugin ran the job last.
 pub fn was_saved_by(plugin: &str, job: &Job, has_version: impl FnOnce(&Digest) -> bool) -> bool {
     let ran_last = matches!(&job.ran_by, Some(Runner::Local { plugin: name, .. }) if name.qualified() == plugin);
     ran_last && job.checkpoint_by.as_deref().and_then(parse_digest).is_some_and(|version| has_version(&version))

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use windlass_core::Time;
 
-/// Wall time that never goes back while the process runs: when the system clock is set back, this one continues at the rate
-/// of the monotonic clock until the system clock has caught up. When it is set forward, this one follows.
+/// Wall time that never goes back while the process runs: when the system clock is set back, this one continues at the
+/// rate of the monotonic clock until the system clock has caught up. When it is set forward, this one follows.
 #[derive(Debug)]
 pub struct SystemClock {
     anchor: Mutex<Anchor>,

@@ -1,5 +1,5 @@
-//! What a plugin is not granted, in words: the sentences that handlers, operators and logs get, and the commands and flags of this
-//! program that grant it. Core says what is needed, as data; nothing else makes this text.
+//! What a plugin is not granted, in words: the sentences that handlers, operators and logs get, and the commands and
+//! flags of this program that grant it. Core says what is needed, as data; nothing else makes this text.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,7 +26,8 @@ pub fn command_for(denial: &Denial, plugin: &str) -> String {
     format!("{} {}", grant_command(plugin), flag(&needed))
 }
 
-/// How attempts of a plugin are told what they are not granted. `command` is the beginning of the command that grants it.
+/// How attempts of a plugin are told what they are not granted. `command` is the beginning of the command that grants
+/// it.
 pub fn wording(command: &str) -> Wording {
     Wording(Arc::new(Commands { command: command.to_owned() }))
 }

@@ -1,5 +1,5 @@
-//! The operating system's limit on open files, which includes sockets and pipes: raised as far as possible, and divided, so that
-//! connections never take the files that the store and the guests need.
+//! The operating system's limit on open files, which includes sockets and pipes: raised as far as possible, and
+//! divided, so that connections never take the files that the store and the guests need.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::{info, warn};
@@ -24,8 +24,8 @@ pub fn raise() -> usize {
     usize::try_from(before).unwrap_or(usize::MAX)
 }
 
-/// How many connections may be open: they get a third of the files, the bodies that they send another, and the rest is for
-/// the store, guests, compilers and searches. Only a number that somebody has asked for is missed.
+/// How many connections may be open: they get a third of the files, the bodies that they send another, and the rest is
+/// for the store, guests, compilers and searches. Only a number that somebody has asked for is missed.
 pub fn connections(wanted: Option<usize>, files: usize) -> usize {
     let most = (files / 3).max(1);
     if let Some(wanted) = wanted.filter(|wanted| *wanted > most) {

@@ -1,5 +1,5 @@
-//! The first key: made at the first start, and left in a file that only the server's user can read. The command finds it there, so that
-//! nobody has to type a key on their own machine.
+//! The first key: made at the first start, and left in a file that only the server's user can read. The command finds
+//! it there, so that nobody has to type a key on their own machine.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -70,7 +70,8 @@ fn write(file: &Path, text: &str) -> io::Result<()> {
     std::fs::rename(&new, file)
 }
 
-/// Notes in the user's own state folder where the key of the server on this port is, so that the command finds it from any folder.
+/// Notes in the user's own state folder where the key of the server on this port is, so that the command finds it from
+/// any folder.
 pub fn note_place(address: SocketAddr, data: &Path) {
     let Some(place) = place_of(address.port()) else { return };
     let Ok(data) = data.canonicalize() else { return };
@@ -109,7 +110,8 @@ fn is_own(port: u16) -> bool {
     owners.all(|owner| owner == own || owner == 0)
 }
 
-/// Elsewhere the system's `lsof` knows. Whoever is not root is shown their own sockets alone; without an answer it is nobody's.
+/// Elsewhere the system's `lsof` knows. Whoever is not root is shown their own sockets alone; without an answer it is
+/// nobody's.
 #[cfg(not(target_os = "linux"))]
 fn is_own(port: u16) -> bool {
     let user = rustix::process::geteuid().as_raw().to_string();

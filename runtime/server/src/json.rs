@@ -1,10 +1,10 @@
-//! How deep JSON is nested, computed from its bytes alone. Most JSON parsers recurse for every level, and fail at some hundred
-//! levels; so nothing deeper is accepted in a request, and nothing deeper is returned as JSON.
+//! How deep JSON is nested, computed from its bytes alone. Most JSON parsers recurse for every level, and fail at some
+//! hundred levels; so nothing deeper is accepted in a request, and nothing deeper is returned as JSON.
 
 use memchr::memchr2;
 
-/// Whether JSON is nested deeper than this. For bytes that are not JSON the result is arbitrary, which does no harm: they are
-/// refused, or returned as bytes.
+/// Whether JSON is nested deeper than this. For bytes that are not JSON the result is arbitrary, which does no harm:
+/// they are refused, or returned as bytes.
 pub fn is_deeper(json: &[u8], most: usize) -> bool {
     // Each level has two brackets.
     if json.len() / 2 <= most {

@@ -1,4 +1,5 @@
-//! An API key out of a file: a key on a command line can be read by every user of the machine, in the list of processes.
+//! An API key out of a file: a key on a command line can be read by every user of the machine, in the list of
+//! processes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -12,11 +12,11 @@ pub const BUFFERED_BODIES: usize = 256 * 1024 * 1024;
 pub const SMALL_BODY: usize = 16 * 1024;
 /// The pause before a body is sent again for which there was no room.
 pub const BODY_RETRY: Duration = Duration::from_secs(1);
-/// How deep the JSON of a request may be nested, and of a body that a response contains as JSON. Responses add a few levels around
-/// it, and many JSON parsers stop at 128, including that of this command line.
+/// How deep the JSON of a request may be nested, and of a body that a response contains as JSON. Responses add a few
+/// levels around it, and many JSON parsers stop at 128, including that of this command line.
 pub const JSON_DEPTH: usize = 100;
-/// Unknown fields of one request that are named in its response, those that are collected while it is parsed (including fields of a
-/// type that shares the object), and the characters of a path to one. Further ones are only counted.
+/// Unknown fields of one request that are named in its response, those that are collected while it is parsed (including
+/// fields of a type that shares the object), and the characters of a path to one. Further ones are only counted.
 pub const UNKNOWN_NAMED: usize = 20;
 pub const UNKNOWN_COLLECTED: usize = 200;
 pub const UNKNOWN_PATH: usize = 120;
@@ -41,8 +41,8 @@ pub const CANCEL_GRACE: Duration = Duration::from_secs(5);
 pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// Connections that are open at once, unless the configuration says otherwise.
 pub const CONNECTIONS: usize = 10_000;
-/// The share of them that one address may have, unless the configuration says otherwise: one in `ADDRESS_SHARE`, and at least
-/// `ADDRESS_LEAST`.
+/// The share of them that one address may have, unless the configuration says otherwise: one in `ADDRESS_SHARE`, and at
+/// least `ADDRESS_LEAST`.
 pub const ADDRESS_SHARE: usize = 2;
 pub const ADDRESS_LEAST: usize = 64;
 /// How long a new connection may take to send the head of its first request, with the TLS handshake before it.
@@ -55,16 +55,18 @@ pub const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The pause before the next connection is accepted after the system refused one, and how often that is logged.
 pub const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 pub const ACCEPT_WARNING_EVERY: Duration = Duration::from_secs(10);
-/// The limit on open files is raised to the first of these, or to the second where the system does not accept the first.
+/// The limit on open files is raised to the first of these, or to the second where the system does not accept the
+/// first.
 pub const OPEN_FILES_MOST: u64 = 1_048_576;
 pub const OPEN_FILES_MODEST: u64 = 10_240;
-/// How long a client may take to send the head of a request, pause in the middle of a body, or leave a response unread, unless the
-/// configuration says otherwise.
+/// How long a client may take to send the head of a request, pause in the middle of a body, or leave a response unread,
+/// unless the configuration says otherwise.
 pub const CLIENT_TIMEOUT: Duration = Duration::from_secs(30);
 pub const CLIENT_TIMEOUT_MOST: u64 = 3_600;
 /// How long a whole body may take.
 pub const BODY_TIME: Duration = Duration::from_secs(600);
-/// The shortest API key that is accepted. Throttling delays nobody who guesses right, so that it must be out of reach to guess.
+/// The shortest API key that is accepted. Throttling delays nobody who guesses right, so that it must be out of reach
+/// to guess.
 pub const KEY_LEAST: usize = 24;
 /// How many wrong keys in a row a client may send before it has to wait, how long it waits first, and how long at most.
 pub const WRONG_KEYS: u32 = 5;
@@ -84,7 +86,8 @@ pub const STORE_WAIT: Duration = Duration::from_secs(60);
 /// How long until a version that cannot be run is tried again: the first interval, and the longest.
 pub const PROBLEM_RETRY: Duration = Duration::from_secs(5);
 pub const PROBLEM_RETRY_MOST: Duration = Duration::from_secs(300);
-/// The pause before a job that this machine could not run is handed back, because it would be claimed again immediately.
+/// The pause before a job that this machine could not run is handed back, because it would be claimed again
+/// immediately.
 pub const INTERRUPTED_PAUSE: Duration = Duration::from_secs(5);
 
 /// How many characters of a version's digest are enough to name it.
@@ -96,7 +99,8 @@ pub const SECRET_LEAST: usize = 4;
 pub const SECRET: usize = 64 * 1024;
 /// The current key of secrets and the older ones that are still needed.
 pub const SECRET_KEYS: usize = 16;
-/// Bytes of the key in a webhook's signing secret: of one that the server makes, and the range that Standard Webhooks allows.
+/// Bytes of the key in a webhook's signing secret: of one that the server makes, and the range that Standard Webhooks
+/// allows.
 pub const SIGNING_KEY: usize = 32;
 pub const SIGNING_KEY_LEAST: usize = 24;
 pub const SIGNING_KEY_MOST: usize = 64;
@@ -129,14 +133,14 @@ pub const DRY_RUN_SAMPLE: usize = 10;
 /// A text that is searched for, or a jq filter.
 pub const FILTER_TEXT: usize = 4_096;
 pub const FILTER_STATES: usize = 64;
-/// How much processor time a jq filter may use on a few payloads; how long that may take; and how much it may use in total, in case
-/// the server has died.
+/// How much processor time a jq filter may use on a few payloads; how long that may take; and how much it may use in
+/// total, in case the server has died.
 pub const JQ_TIME: Duration = Duration::from_secs(2);
 pub const JQ_WALL: Duration = Duration::from_secs(20);
 pub const JQ_CPU: Duration = Duration::from_secs(60);
 pub const JQ_MEMORY: u64 = 1024 * 1024 * 1024;
-/// How deep a payload may be nested to be read by a jq filter; a deeper one never matches. More than requests may contain, because
-/// payloads can also come from handlers, or be older than that limit.
+/// How deep a payload may be nested to be read by a jq filter; a deeper one never matches. More than requests may
+/// contain, because payloads can also come from handlers, or be older than that limit.
 pub const JQ_DEPTH: usize = 1_000;
 /// Searches by jq at once; each has up to two children. The others wait.
 pub const JQ_FILTERS: usize = 8;
@@ -150,7 +154,8 @@ pub const FLOW_NODES: usize = 300;
 pub const FLOW_CHILDREN: usize = 50;
 /// Dead jobs that are looked at for the groups of their errors, the latest.
 pub const DEAD_LOOKED_AT: usize = 20_000;
-/// Ended jobs that are looked at for what they used, the latest; how far back, unless the request says otherwise, and at most.
+/// Ended jobs that are looked at for what they used, the latest; how far back, unless the request says otherwise, and
+/// at most.
 pub const USAGE_LOOKED_AT: usize = 100_000;
 pub const USAGE_PERIOD: Duration = Duration::from_secs(7 * 24 * 3600);
 pub const USAGE_PERIOD_MOST: Duration = Duration::from_secs(400 * 24 * 3600);
@@ -173,8 +178,8 @@ pub const WORKERS: usize = 10_000;
 /// How many upcoming times of a schedule are returned.
 pub const NEXT_TIMES: usize = 5;
 pub const NEXT_TIMES_MOST: usize = 1_000;
-/// How long an `Idempotency-Key` is retained, and a signed incoming webhook recognised. Longer than its signature is accepted, which
-/// may be signed as far ahead of its time as it may arrive after it.
+/// How long an `Idempotency-Key` is retained, and a signed incoming webhook recognised. Longer than its signature is
+/// accepted, which may be signed as far ahead of its time as it may arrive after it.
 pub const IDEMPOTENCY: Duration = Duration::from_secs(24 * 3600);
 const _: () = assert!(IDEMPOTENCY.as_secs() >= 2 * windlass_core::bounds::TOLERANCE_MOST.as_secs());
 pub const IDEMPOTENCY_KEY: usize = 255;
@@ -197,18 +202,19 @@ pub const RATE_SHORT: Duration = Duration::from_secs(5);
 pub const RATE_SPAN: Duration = Duration::from_secs(60);
 /// After a slow sample, the pause is this many times as long, so that sampling uses at most a fiftieth of a processor.
 pub const RATE_REST: u32 = 50;
-/// The steps in which queues are counted for their figures over time, and for how long these are kept: fine ones and coarse ones.
+/// The steps in which queues are counted for their figures over time, and for how long these are kept: fine ones and
+/// coarse ones.
 pub const SERIES_STEP: Duration = Duration::from_secs(5);
 pub const SERIES_FINE: Duration = Duration::from_secs(3600);
 pub const SERIES_COARSE_STEP: Duration = Duration::from_secs(60);
 pub const SERIES_COARSE: Duration = Duration::from_secs(24 * 3600);
-/// Queues, and namespaces as a whole, that have figures over time. Each takes up to about 170 KiB, when something happens in all of
-/// its steps.
+/// Queues, and namespaces as a whole, that have figures over time. Each takes up to about 170 KiB, when something
+/// happens in all of its steps.
 pub const SERIES_QUEUES: usize = 128;
 pub const SERIES_NAMESPACES: usize = 64;
 
-/// How often watchers of the pulse are told of changes, and how much longer than a slow snapshot the pause after it is: taking them
-/// uses at most a tenth of a processor.
+/// How often watchers of the pulse are told of changes, and how much longer than a slow snapshot the pause after it is:
+/// taking them uses at most a tenth of a processor.
 pub const PULSE_EVERY: Duration = Duration::from_millis(500);
 pub const PULSE_REST: u32 = 9;
 /// Jobs that one watcher of the pulse may watch, and how long an operation on many jobs is shown there after its end.
@@ -256,8 +262,8 @@ pub const JOB_EVENTS: usize = 100;
 pub const EVENT_RESULT: u64 = 64 * 1024;
 /// How often a stream without events sends a comment, so that no proxy closes it as dead.
 pub const SSE_COMMENT: Duration = Duration::from_secs(15);
-/// How often a followed log is read from disk, for lines that were written before it was followed or that came too fast.
-/// A line is on disk within half a second.
+/// How often a followed log is read from disk, for lines that were written before it was followed or that came too
+/// fast. A line is on disk within half a second.
 pub const LOG_POLL: Duration = Duration::from_millis(250);
 pub const LOG_POLLS: u32 = 4;
 /// How long `wait` waits for the end of a job.
@@ -282,15 +288,16 @@ pub const NAMESPACE_POLL: Duration = Duration::from_millis(50);
 /// Requests to an OpenID Connect provider: how long one may take, and the bytes of its answer.
 pub const OIDC_TIME: Duration = Duration::from_secs(10);
 pub const OIDC_ANSWER: usize = 1024 * 1024;
-/// How often the provider is asked for its keys, and at most, whoever wants them; and the pause while it does not answer.
+/// How often the provider is asked for its keys, and at most, whoever wants them; and the pause while it does not
+/// answer.
 pub const OIDC_REFRESH: Duration = Duration::from_secs(3600);
 pub const OIDC_REFRESH_LEAST: Duration = Duration::from_secs(5);
 pub const OIDC_RETRY: Duration = Duration::from_secs(5);
 pub const OIDC_RETRY_MOST: Duration = Duration::from_secs(60);
 /// How far the provider's clock may differ from ours.
 pub const OIDC_SKEW: Duration = Duration::from_secs(30);
-/// How long somebody may take to sign in at the provider; how many are being signed in at once; and those that are remembered, so
-/// that none counts twice.
+/// How long somebody may take to sign in at the provider; how many are being signed in at once; and those that are
+/// remembered, so that none counts twice.
 pub const OIDC_ATTEMPT: Duration = Duration::from_secs(600);
 pub const OIDC_EXCHANGES: usize = 16;
 pub const OIDC_USED: usize = 10_000;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use windlass_server::cli::Cli;
 
-/// The engine allocates many small objects on one thread that other threads free; the system's allocator is slow at that.
+/// The engine allocates many small objects on one thread that other threads free; the system's allocator is slow at
+/// that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -33,8 +33,8 @@ impl Trigger {
     }
 }
 
-/// Returns at the first SIGINT or SIGTERM. Signals are caught from the call on, not only from the first poll, before which they would
-/// end the process.
+/// Returns at the first SIGINT or SIGTERM. Signals are caught from the call on, not only from the first poll, before
+/// which they would end the process.
 #[cfg(unix)]
 pub(crate) fn signalled() -> impl Future<Output = std::io::Result<&'static str>> + Send + 'static {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,7 +1,7 @@
 //! On whose behalf the store is asked: what the caller may see and change, and what the audit log calls them.
 //!
-//! A [`Store`] of a caller behaves as if everything else did not exist. The server's own parts (the dispatcher, the registry, the
-//! streams) hold one without a caller, which sees everything.
+//! A [`Store`] of a caller behaves as if everything else did not exist. The server's own parts (the dispatcher, the
+//! registry, the streams) hold one without a caller, which sees everything.
 
 use std::sync::Arc;
 
@@ -59,8 +59,8 @@ impl Store {
         Ok(queue)
     }
 
-    /// Moves jobs into the caller's namespace and notes who enqueues them; refused if the caller may not use one of their queues,
-    /// those of later steps of a chain included.
+    /// Moves jobs into the caller's namespace and notes who enqueues them; refused if the caller may not use one of
+    /// their queues, those of later steps of a chain included.
     pub(crate) fn check_jobs(&self, jobs: &mut [NewJob]) -> Result<(), Refusal> {
         let Some(caller) = &self.caller else { return Ok(()) };
         for job in jobs {
@@ -109,8 +109,8 @@ impl Store {
     }
 }
 
-/// Whether a command on this job is the caller's to give. To anybody else the job does not exist. What a worker says without a lease
-/// token counts if it comes with the key that fetched the job, or from an admin.
+/// Whether a command on this job is the caller's to give. To anybody else the job does not exist. What a worker says
+/// without a lease token counts if it comes with the key that fetched the job, or from an admin.
 pub(crate) fn may_change(caller: Option<&Caller>, job: &Job, command: &Command) -> Result<(), Refusal> {
     let Some(caller) = caller else { return Ok(()) };
     if !caller.allowed.allow(&job.queue) {

@@ -1,8 +1,8 @@
 //! Threads that yield to all others: what reads all jobs uses only processor time that is otherwise idle.
 
-/// Runs the calling thread only while nothing else wants the processor: any other thread that wakes up preempts it. A low
-/// priority alone would not do: between two threads of any other policy the one that computes keeps its slice of some
-/// milliseconds. Processes that it starts inherit this. Lowering is always allowed.
+/// Runs the calling thread only while nothing else wants the processor: any other thread that wakes up preempts it. A
+/// low priority alone would not do: between two threads of any other policy the one that computes keeps its slice of
+/// some milliseconds. Processes that it starts inherit this. Lowering is always allowed.
 pub fn use_idle_priority() {
     #[cfg(target_os = "linux")]
     {

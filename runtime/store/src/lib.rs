@@ -1,8 +1,9 @@
 //! The memory: what is on disk, and the one writer that changes it.
 //!
-//! [`Store`] is the handle that the server holds. Changes go to a single-writer engine on fjall; reads see what has been
-//! committed. Every change is decided by [`windlass_core::decide`], and nothing is answered, published or dispatched
-//! before the write batch that records it is durable. A job that was acknowledged is therefore there after a crash:
+//! [`Store`] is the handle that the server holds. Changes go to a single-writer engine on fjall; reads see what has
+//! been committed. Every change is decided by [`windlass_core::decide`], and nothing is answered, published or
+//! dispatched before the write batch that records it is durable. A job that was acknowledged is therefore there after a
+//! crash:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,9 +42,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Where to read on: `store` (the handle), `engine` (a group of requests, decided and committed), `claim` (who gets which
-//! job), `flow` (batches, children, rounds), `disk` (what is stored where, and what happens when the disk fails), `read`
-//! (views of what has been committed).
+//! Where to read on: `store` (the handle), `engine` (a group of requests, decided and committed), `claim` (who gets
+//! which job), `flow` (batches, children, rounds), `disk` (what is stored where, and what happens when the disk fails),
+//! `read` (views of what has been committed).
 
 mod caller;
 mod claim;

@@ -12,7 +12,8 @@ pub(crate) const GROUP: usize = 1_024;
 pub(crate) const GROUP_BYTES: usize = 8 * 1024 * 1024;
 /// Bodies larger than this are files of their own.
 pub const INLINE_BODY: usize = 64 * 1024;
-/// Table files of the database that stay open at once, and at most one in so many of the files that the process may open.
+/// Table files of the database that stay open at once, and at most one in so many of the files that the process may
+/// open.
 pub(crate) const OPEN_TABLES: usize = 900;
 pub(crate) const OPEN_TABLES_PART: usize = 6;
 /// Job rows cached in memory.
@@ -73,12 +74,13 @@ pub(crate) const READ_WAITS: Duration = Duration::from_secs(10);
 pub(crate) const SUSPECT_EVERY: Duration = Duration::from_secs(600);
 /// How often the store looks whether disk space can be given back.
 pub(crate) const RECLAIM_EVERY: Duration = Duration::from_secs(3);
-/// It waits while there are more commits in a second than this or they take more than this share of the time, but not longer than this.
+/// It waits while there are more commits in a second than this or they take more than this share of the time, but not
+/// longer than this.
 pub(crate) const RECLAIM_COMMITS: f64 = 100.0;
 pub(crate) const RECLAIM_BUSY: f64 = 0.25;
 pub(crate) const RECLAIM_LATEST: Duration = Duration::from_secs(300);
-/// Tables of one kind of row are merged from this size, where one in so many rows is a removal; and up to a size, beyond which it
-/// would take too long at a stretch.
+/// Tables of one kind of row are merged from this size, where one in so many rows is a removal; and up to a size,
+/// beyond which it would take too long at a stretch.
 pub(crate) const RECLAIM_TABLES: u64 = 8 * 1024 * 1024;
 pub(crate) const RECLAIM_PART: u64 = 6;
 pub(crate) const RECLAIM_MOST: u64 = 16 * 1024 * 1024 * 1024;

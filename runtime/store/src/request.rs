@@ -128,8 +128,8 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// Lines of a job's log as they are written, ahead of the disk. Should the disk fail or the process die, their numbers are given
-/// again.
+/// Lines of a job's log as they are written, ahead of the disk. Should the disk fail or the process die, their numbers
+/// are given again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRecord {
     pub job: JobId,

@@ -11,8 +11,8 @@ use ureq::tls::{Certificate, ClientCert, PrivateKey, RootCerts, TlsConfig};
 
 use crate::client::Client;
 
-/// A folder with `ca.pem`, the authority; `cert.pem` and `key.pem` for a server on this machine; `client.pem` and `client.key` for a
-/// client.
+/// A folder with `ca.pem`, the authority; `cert.pem` and `key.pem` for a server on this machine; `client.pem` and
+/// `client.key` for a client.
 pub struct Certificates {
     folder: tempfile::TempDir,
     authority: Issuer<'static, KeyPair>,

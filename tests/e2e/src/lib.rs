@@ -1,7 +1,8 @@
-//! The harness of the end-to-end tests: starts the real binary on a free port, sends it HTTP requests, kills it and restarts it.
+//! The harness of the end-to-end tests: starts the real binary on a free port, sends it HTTP requests, kills it and
+//! restarts it.
 //!
-//! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; the default is those in `target/`.
-//! The standard error of a server is printed when the test that owns it fails.
+//! `WINDLASS_BIN` names the binary and `WINDLASS_PLUGINS` the folder with the built plugins; the default is those in
+//! `target/`. The standard error of a server is printed when the test that owns it fails.
 
 mod certificates;
 mod client;
@@ -29,8 +30,8 @@ pub fn plugin(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}; `make plugins` builds it", path.display()))
 }
 
-/// An address that stays free between two servers on it: its port is below those that the system assigns to connections and to
-/// servers that ask for any port.
+/// An address that stays free between two servers on it: its port is below those that the system assigns to connections
+/// and to servers that ask for any port.
 pub fn address_of_its_own() -> String {
     let first = 20_000 + (std::process::id() % 10_000) as u16;
     let free = (first..32_000).find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok()).expect("a free port");

@@ -1,5 +1,5 @@
-//! An OpenID Connect provider on loopback, a real one: `tests/e2e/provider`. And a browser, which keeps cookies and follows
-//! redirections.
+//! An OpenID Connect provider on loopback, a real one: `tests/e2e/provider`. And a browser, which keeps cookies and
+//! follows redirections.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};

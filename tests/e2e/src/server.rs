@@ -114,7 +114,8 @@ impl Server {
         }
     }
 
-    /// The key of an admin, which the server made at its first start; empty if it was started with another, or needs none.
+    /// The key of an admin, which the server made at its first start; empty if it was started with another, or needs
+    /// none.
     pub fn key(&self) -> String {
         first_key(&self.data).unwrap_or_default()
     }

@@ -1,4 +1,5 @@
-//! What a flow costs: the same jobs with and without one. A batch with a callback, and a parent that waits for its children.
+//! What a flow costs: the same jobs with and without one. A batch with a callback, and a parent that waits for its
+//! children.
 
 use std::time::Instant;
 

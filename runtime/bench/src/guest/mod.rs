@@ -1,8 +1,8 @@
 //! `windlass-bench guest`: what the sandbox costs, and how guests affect other work.
 //!
-//! The server is a separate process with its own data folder; the load comes from this one. Each figure is compared with a limit
-//! measured in the same run. Reading order: `durable` (jobs end to end), `neighbours` (other work next to hostile guests), `swap` (a new
-//! version under load).
+//! The server is a separate process with its own data folder; the load comes from this one. Each figure is compared
+//! with a limit measured in the same run. Reading order: `durable` (jobs end to end), `neighbours` (other work next to
+//! hostile guests), `swap` (a new version under load).
 
 mod durable;
 mod neighbours;

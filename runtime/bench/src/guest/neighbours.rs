@@ -1,5 +1,5 @@
-//! How hostile guests affect others: the server's response times while guests compute on every core, and the jobs of a well-behaved
-//! neighbour next to each kind of hostile guest.
+//! How hostile guests affect others: the server's response times while guests compute on every core, and the jobs of a
+//! well-behaved neighbour next to each kind of hostile guest.
 
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
@@ -38,7 +38,8 @@ pub fn measure(setting: &Setting, guest: &[u8]) -> anyhow::Result<Vec<Figure>> {
 const PLUGINS: [&str; 4] = ["one", "two", "three", "four"];
 const ENDLESS: usize = 10_000;
 
-/// A tenant's job beside another tenant's endless jobs, which wait in the queues of several plugins and take what slots they get.
+/// A tenant's job beside another tenant's endless jobs, which wait in the queues of several plugins and take what slots
+/// they get.
 fn tenant(setting: &Setting, guest: &[u8]) -> anyhow::Result<Figure> {
     let samples = if setting.quick { 300 } else { 2_000 };
     let server = Server::start(setting, "tenants")?;
@@ -65,8 +66,8 @@ fn tenant(setting: &Setting, guest: &[u8]) -> anyhow::Result<Figure> {
     Ok(Figure { name, value, unit: "ms", limit: Some(limit), ratio: value / limit, goal: Goal::AtMost(2.0) })
 }
 
-/// A server with a well-behaved plugin and a hostile one. It is killed with all running jobs, because cancelling guests that ignore
-/// the request would take five seconds for each kind.
+/// A server with a well-behaved plugin and a hostile one. It is killed with all running jobs, because cancelling guests
+/// that ignore the request would take five seconds for each kind.
 fn server(setting: &Setting, guest: &[u8]) -> anyhow::Result<Server> {
     let server = Server::start(setting, "neighbours")?;
     server.client.upload("noop", guest)?;

@@ -1,7 +1,7 @@
 //! `windlass-bench http`: the server over HTTP, against a bare axum echo on the same machine in the same run.
 //!
-//! The server, the echo and the load are separate processes. They are measured in turn, so that other load on the machine affects
-//! both alike. Reading order: `load` (the second process), `peer` (the echo), `search`.
+//! The server, the echo and the load are separate processes. They are measured in turn, so that other load on the
+//! machine affects both alike. Reading order: `load` (the second process), `peer` (the echo), `search`.
 
 pub mod load;
 pub mod peer;
@@ -226,8 +226,8 @@ fn fsync(dir: &Path) -> anyhow::Result<Duration> {
     Ok(began.elapsed())
 }
 
-/// A thousand watchers of one busy job: the rate of bulk enqueueing meanwhile. It is compared with the rate while another process
-/// sends as many events to as many readers, because sending them takes some of the machine in any case.
+/// A thousand watchers of one busy job: the rate of bulk enqueueing meanwhile. It is compared with the rate while
+/// another process sends as many events to as many readers, because sending them takes some of the machine in any case.
 fn watchers(setting: &Setting, span: f64, repeats: usize) -> anyhow::Result<Figure> {
     let peer = Process::echo()?;
     let folder = setting.folder("http-watchers")?;

@@ -14,8 +14,8 @@ use windlass_executor::{Cancel, CancelReason, Config, Executor};
 
 const ASLEEP: usize = 1_000;
 
-/// `plugins/hostile/sleep-forever.wat`, assembled. It touches only two pages of its memory, so the rest of what is measured is the
-/// executor's. A test checks that the two files agree.
+/// `plugins/hostile/sleep-forever.wat`, assembled. It touches only two pages of its memory, so the rest of what is
+/// measured is the executor's. A test checks that the two files agree.
 const SLEEPER: &[u8] = include_bytes!("sleeper.wasm");
 
 pub async fn measure() -> anyhow::Result<Option<Figure>> {

@@ -1,5 +1,5 @@
-//! Measures the executor against bare wasmtime in the same run: the machine may be busy, so a figure is meaningful only as a ratio.
-//! Called by `windlass-bench guest`; no test depends on the results.
+//! Measures the executor against bare wasmtime in the same run: the machine may be busy, so a figure is meaningful only
+//! as a ratio. Called by `windlass-bench guest`; no test depends on the results.
 
 mod asleep;
 mod languages;

@@ -1,10 +1,11 @@
 //! A no-op job: through the executor, and with bare wasmtime.
 //!
-//! Both sides use the same engine settings, the same component, a pre-linked instance and all guest threads. The bare side has no
-//! limits, no epoch, no log and no cancellation.
+//! Both sides use the same engine settings, the same component, a pre-linked instance and all guest threads. The bare
+//! side has no limits, no epoch, no log and no cancellation.
 //!
-//! What is measured is the processor time of the whole process for each job. Jobs per second would measure the machine's scheduler:
-//! under other load, threads that sleep and wake, as the executor's do, are scheduled before those that only compute.
+//! What is measured is the processor time of the whole process for each job. Jobs per second would measure the
+//! machine's scheduler: under other load, threads that sleep and wake, as the executor's do, are scheduled before those
+//! that only compute.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

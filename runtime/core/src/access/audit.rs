@@ -1,5 +1,5 @@
-//! The audit log: who changed what. Each entry holds the hash of the one before it, so that none can be changed or removed from
-//! the middle without anybody noticing.
+//! The audit log: who changed what. Each entry holds the hash of the one before it, so that none can be changed or
+//! removed from the middle without anybody noticing.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -87,9 +87,10 @@ impl AuditHead {
         entry
     }
 
-    /// Checks one page of the log against where the log stands: that it begins with the entry after `after`, or with the oldest that is
-    /// stored, follows without a change or a gap, and, if it is the last page, ends where the log ends. `before` is the hash of the entry
-    /// `after`, if that is stored. Returns the number of the first entry that is wrong or missing.
+    /// Checks one page of the log against where the log stands: that it begins with the entry after `after`, or with
+    /// the oldest that is stored, follows without a change or a gap, and, if it is the last page, ends where the log
+    /// ends. `before` is the hash of the entry `after`, if that is stored. Returns the number of the first entry that
+    /// is wrong or missing.
     pub fn verify_page(
         &self,
         (after, before): (u64, Option<[u8; 32]>),
@@ -139,8 +140,8 @@ impl AuditEntry {
     }
 }
 
-/// Checks that entries follow each other without a change or a gap. `before` is the hash before the first, where it is known. Returns
-/// the number of the first entry that is wrong.
+/// Checks that entries follow each other without a change or a gap. `before` is the hash before the first, where it is
+/// known. Returns the number of the first entry that is wrong.
 pub fn verify_chain(entries: &[AuditEntry], before: Option<[u8; 32]>) -> Result<Option<[u8; 32]>, u64> {
     let mut known = before;
     let mut last: Option<u64> = None;

@@ -1,5 +1,5 @@
-//! Enqueue rules: who besides the keys with the permission may enqueue to which queues, and how often. With them the form of a
-//! web site can feed one queue, and do nothing else.
+//! Enqueue rules: who besides the keys with the permission may enqueue to which queues, and how often. With them the
+//! form of a web site can feed one queue, and do nothing else.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,8 @@ use crate::limits::Rate;
 use crate::queue_pattern::QueuePattern;
 use crate::{QueueName, Refusal, bounds};
 
-/// Who may enqueue to some queues. The first rule whose queues cover the job's queue decides; without one the role decides.
+/// Who may enqueue to some queues. The first rule whose queues cover the job's queue decides; without one the role
+/// decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EnqueueRule {
     pub queues: Vec<QueuePattern>,

@@ -1,4 +1,5 @@
-//! Which role the members of a group have: for people and programs whom another server vouches for, and who have no key.
+//! Which role the members of a group have: for people and programs whom another server vouches for, and who have no
+//! key.
 
 use core::fmt;
 use core::str::FromStr;
@@ -8,8 +9,8 @@ use serde::{Deserialize, Deserializer, de};
 use crate::access::{KeyNamespaces, Role};
 use crate::bounds;
 
-/// `GROUP=ROLE` or `GROUP=ROLE@NAMESPACE`: what the members of a group are, and where. Without a namespace it is `default`; `*` is
-/// all of them.
+/// `GROUP=ROLE` or `GROUP=ROLE@NAMESPACE`: what the members of a group are, and where. Without a namespace it is
+/// `default`; `*` is all of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupRole {
     pub group: String,

@@ -1,5 +1,5 @@
-//! Who may do what: roles and the permissions they have, API keys, the groups of people who have none, and rules for enqueueing
-//! without one.
+//! Who may do what: roles and the permissions they have, API keys, the groups of people who have none, and rules for
+//! enqueueing without one.
 //!
 //! Every route of the server states the [`Permission`] it needs; [`Role::may`] is the only place that says who has it.
 

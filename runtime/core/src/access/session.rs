@@ -1,4 +1,5 @@
-//! Sessions: what is stored when somebody signs in with a browser. The browser holds a cookie; the key is stored in neither place.
+//! Sessions: what is stored when somebody signs in with a browser. The browser holds a cookie; the key is stored in
+//! neither place.
 
 use serde::{Deserialize, Serialize};
 

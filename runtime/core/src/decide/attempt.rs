@@ -189,8 +189,8 @@ pub(super) struct FailedAttempt<'a> {
     pub error: &'a str,
 }
 
-/// A failure on a canary says nothing about the job: whatever the failure says, the job is tried again on the active version, and
-/// the failure does not count.
+/// A failure on a canary says nothing about the job: whatever the failure says, the job is tried again on the active
+/// version, and the failure does not count.
 fn forgive(mut draft: Draft, mut known: ExistingJob<'_>, context: Context, failed: &FailedAttempt<'_>) -> Decision {
     let delay = match failed.retry {
         Retry::After(delay) => delay.min(bounds::LONGEST),

@@ -1,5 +1,5 @@
-//! A checkpoint is saved: the job keeps it, is handed over to another version that waits for it, and has made progress if the
-//! checkpoint differs from the one before.
+//! A checkpoint is saved: the job keeps it, is handed over to another version that waits for it, and has made progress
+//! if the checkpoint differs from the one before.
 
 use crate::decide::{Draft, ExistingJob};
 use crate::{AfterStop, Body, BodyKind, BodyRef, Change, Checkpoint, EventKind, Job, Plugin, Run, Runner, Time};
@@ -21,8 +21,8 @@ pub(super) fn take_checkpoint(draft: &mut Draft, known: &mut ExistingJob<'_>, ch
     draft.changes.push(Change::Body { job: job.id, kind: BodyKind::Checkpoint, body: Some(body) });
 }
 
-/// Whether a checkpoint differs from the one before it. A handler that saves the same again and again before it takes the
-/// server down has made no progress.
+/// Whether a checkpoint differs from the one before it. A handler that saves the same again and again before it takes
+/// the server down has made no progress.
 fn is_progress(known: &ExistingJob<'_>, new: &Body) -> bool {
     match new {
         Body::Inline(bytes) => known.facts.checkpoint.as_deref() != Some(&**bytes),
@@ -30,8 +30,8 @@ fn is_progress(known: &ExistingJob<'_>, new: &Body) -> bool {
     }
 }
 
-/// Whether the attempt ends with the checkpoint it has just saved, because another version waits for it. One that the other
-/// version cannot read keeps the job where it is.
+/// Whether the attempt ends with the checkpoint it has just saved, because another version waits for it. One that the
+/// other version cannot read keeps the job where it is.
 pub(super) fn hands_over(job: &mut Job, run: &Run, plugin: Option<&Plugin>, now: Time) -> bool {
     if run.stop.as_ref().is_some_and(|stop| stop.then == AfterStop::Swap) {
         return true;

@@ -31,8 +31,8 @@ pub(super) fn expire(context: Context, mut known: ExistingJob<'_>) -> Result<Dec
     Ok(draft.now(known.job))
 }
 
-/// When the clock should next look at a running attempt. A local one is watched by the executor itself, but for a swap that
-/// waits for its checkpoint.
+/// When the clock should next look at a running attempt. A local one is watched by the executor itself, but for a swap
+/// that waits for its checkpoint.
 pub fn next_watch(job: &Job, alive_from: Time) -> Option<Time> {
     let run = job.run.as_ref()?;
     let Some(lease) = run.lease_expires_at else { return run.swap_by };

@@ -42,8 +42,8 @@ pub(super) fn enqueue(context: Context, new: CheckedJob, mut facts: Facts<'_>) -
     draft.done(job, Reply::Stored { id, state })
 }
 
-/// The job that is there already: with the same derived id, because a child or a scheduled instant was sent again, or with the
-/// same unique key.
+/// The job that is there already: with the same derived id, because a child or a scheduled instant was sent again, or
+/// with the same unique key.
 fn duplicate_of(new: &NewJob, facts: &Facts<'_>, now: Time) -> Option<JobId> {
     let twin = facts.job.as_ref().map(|twin| twin.id);
     let lock = facts.lock.as_ref().filter(|lock| new.unique.is_some() && lock.holds(now));
@@ -95,7 +95,8 @@ fn hold(draft: &mut Draft, job: &mut Job, reason: String, now: Time) -> State {
     State::Held
 }
 
-/// The first state of a job that is not held. One that ends at once, because a dependency has failed, was blocked first.
+/// The first state of a job that is not held. One that ends at once, because a dependency has failed, was blocked
+/// first.
 fn first_state(draft: &mut Draft, job: &Job, facts: &Facts<'_>, ends_at_once: bool, now: Time) -> State {
     if job.waits_for() > 0 || ends_at_once {
         draft.event(job, now, EventKind::Blocked { waits_for: job.waits_for(), round: None });

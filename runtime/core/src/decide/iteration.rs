@@ -1,5 +1,5 @@
-//! What an agent reports at the end of an iteration: that the job is done, that another iteration follows, or that a person
-//! must decide.
+//! What an agent reports at the end of an iteration: that the job is done, that another iteration follows, or that a
+//! person must decide.
 
 use crate::decide::checkpoint::take_checkpoint;
 use crate::decide::{Draft, ExistingJob, bounded, held_back, make_pending};

@@ -2,9 +2,9 @@
 //!
 //! [`decide`] takes a command, the facts that the store has loaded for it, the time and a seed. It returns row changes,
 //! effects and a reply, or refuses and changes nothing. Every transition is in one of the files beside this one:
-//! `enqueue`, `attempt` (what runners report), `checkpoint` (what they save), `iteration` (what agents report), `operator`
-//! (what people ask for), `edit` (changes of jobs that wait), `rebuild` (from the start, after everything below is removed), `clock` (what time brings) and
-//! `dependencies` (what other jobs and rounds bring).
+//! `enqueue`, `attempt` (what runners report), `checkpoint` (what they save), `iteration` (what agents report),
+//! `operator` (what people ask for), `edit` (changes of jobs that wait), `rebuild` (from the start, after everything
+//! below is removed), `clock` (what time brings) and `dependencies` (what other jobs and rounds bring).
 
 mod attempt;
 mod checkpoint;

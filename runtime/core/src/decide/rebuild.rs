@@ -1,5 +1,5 @@
-//! A job runs again from the start. Everything below it is removed first, so that its children get the same ids again and
-//! nothing exists twice. The store walks the tree; these rules decide about each job in it.
+//! A job runs again from the start. Everything below it is removed first, so that its children get the same ids again
+//! and nothing exists twice. The store walks the tree; these rules decide about each job in it.
 
 use crate::decide::attempt::wrong_state;
 use crate::decide::operator::{ask_stop, reset, take_lock_again};

@@ -57,7 +57,8 @@ impl FailedChild {
 /// Room for the child's own error; the rest is for its id and the number of the others.
 const ERROR_BYTES: usize = bounds::REASON_BYTES - 300;
 
-/// The error of a parent that fails with its children: one of them, if it is known which, and how many more have failed.
+/// The error of a parent that fails with its children: one of them, if it is known which, and how many more have
+/// failed.
 pub fn blame(child: Option<&FailedChild>, more: u64) -> String {
     let Some(FailedChild { id, how }) = child else {
         return match more {

@@ -1,6 +1,7 @@
 //! Children, counted for their parent, and a parent that waits for them.
 //!
-//! A parent of a million children is these few numbers: its children's ids come from their ordinals, so there is no list.
+//! A parent of a million children is these few numbers: its children's ids come from their ordinals, so there is no
+//! list.
 
 use serde::{Deserialize, Serialize};
 

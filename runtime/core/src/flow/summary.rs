@@ -55,7 +55,8 @@ impl FlowSummary {
         }
     }
 
-    /// `steps` are the jobs of the chain's steps that there are, in their order. What follows a failure or the end is not counted.
+    /// `steps` are the jobs of the chain's steps that there are, in their order. What follows a failure or the end is
+    /// not counted.
     pub fn of_chain(first: JobId, chain: &Chain, steps: &[Job]) -> FlowSummary {
         let total = chain.steps.len();
         let at = |step: &Job| step.links.as_ref().and_then(|links| links.chain).map_or(0, |place| place.step as usize);

@@ -1,7 +1,9 @@
-//! Handlers that work in iterations: what an ack may say besides the result, how many iterations a job may take, and what was spent.
+//! Handlers that work in iterations: what an ack may say besides the result, how many iterations a job may take, and
+//! what was spent.
 //!
-//! An agent acks each iteration with `continue` (another iteration from this checkpoint), `hold` (a person should look) or `done`.
-//! Iterations and cost are counted here; when one is used up the job is held, so that a person decides and no work is lost.
+//! An agent acks each iteration with `continue` (another iteration from this checkpoint), `hold` (a person should look)
+//! or `done`. Iterations and cost are counted here; when one is used up the job is held, so that a person decides and
+//! no work is lost.
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What became apparent while an attempt ran, besides what it used: the limits that it ran into, and what it was denied.
+//! What became apparent while an attempt ran, besides what it used: the limits that it ran into, and what it was
+//! denied.
 
 use serde::{Deserialize, Serialize};
 

@@ -26,8 +26,8 @@ impl JobId {
         JobId(Ulid::from_parts(now.millis(), random).0)
     }
 
-    /// A new id that sorts after `newest`, the last one made this way: jobs of the same millisecond are listed in the order they
-    /// came in.
+    /// A new id that sorts after `newest`, the last one made this way: jobs of the same millisecond are listed in the
+    /// order they came in.
     pub fn following(newest: JobId, now: Time, random: u128) -> JobId {
         if newest.time() == now {
             // A step of random length, so that an id does not give away the next one.

@@ -1,7 +1,8 @@
 //! What a job is: one piece of work, its policy, and where it stands.
 //!
-//! This file has the states and everything that is stored; beside it are the parts that a job consists of (`id`, `policy`, `body`,
-//! `agent`, `record`), how it is made (`new_job`), and what is known of its attempts (`past_attempt`, `findings`).
+//! This file has the states and everything that is stored; beside it are the parts that a job consists of (`id`,
+//! `policy`, `body`, `agent`, `record`), how it is made (`new_job`), and what is known of its attempts (`past_attempt`,
+//! `findings`).
 
 pub(crate) mod agent;
 pub(crate) mod body;
@@ -154,11 +155,11 @@ pub struct Job {
     /// What it has to do with other jobs, besides its parent and its batch.
     pub links: Option<Box<Links>>,
     pub timeline: Timeline,
-    /// How many generations of parents it descends from; 0 for a job that nobody spawned. Behind the rest: a row of format 1 ends
-    /// before it.
+    /// How many generations of parents it descends from; 0 for a job that nobody spawned. Behind the rest: a row of
+    /// format 1 ends before it.
     pub depth: u32,
-    /// The key or the person whose worker fetched it last. Without a lease token, the words of nobody else's count. The last field:
-    /// jobs that were stored without it are still read.
+    /// The key or the person whose worker fetched it last. Without a lease token, the words of nobody else's count. The
+    /// last field: jobs that were stored without it are still read.
     #[serde(deserialize_with = "trailing::or_default")]
     pub claimed_by: Option<String>,
 }
@@ -238,16 +239,18 @@ impl Job {
         Some(self.first_started_at? + self.policy.max_duration?)
     }
 
-    /// How long an attempt in the sandbox that starts now may take: the limit of an attempt that the job or its plugin sets, or the
-    /// default, and not longer than until the deadline. External workers have no default: they take nobody's slot.
+    /// How long an attempt in the sandbox that starts now may take: the limit of an attempt that the job or its plugin
+    /// sets, or the default, and not longer than until the deadline. External workers have no default: they take
+    /// nobody's slot.
     pub fn time_limit(&self, of_plugin: Option<Duration>, now: Time) -> Duration {
         let set = self.policy.attempt_timeout.into_iter().chain(of_plugin).min();
         let left = self.deadline().map(|deadline| deadline.since(now));
         set.unwrap_or(bounds::ATTEMPT_TIMEOUT).min(left.unwrap_or(Duration::MAX))
     }
 
-    /// How many generations a child of this job descends from; `rounds` is whether the child's queue has rounds. Levels of a queue with
-    /// rounds are counted as rounds, of which there may be far more: an operator has set up that queue for it.
+    /// How many generations a child of this job descends from; `rounds` is whether the child's queue has rounds. Levels
+    /// of a queue with rounds are counted as rounds, of which there may be far more: an operator has set up that queue
+    /// for it.
     pub fn depth_of_child(&self, rounds: bool) -> u32 {
         if rounds && self.round.is_some() { self.depth } else { self.depth.saturating_add(1) }
     }
@@ -287,8 +290,8 @@ impl Job {
         self.round.filter(|_| self.state == State::Blocked && !self.links.as_deref().is_some_and(tied))
     }
 
-    /// Whether the change from `old` may be lost in a crash, so that it need not be durable before it is acknowledged: progress,
-    /// and a longer lease. Both are reported again.
+    /// Whether the change from `old` may be lost in a crash, so that it need not be durable before it is acknowledged:
+    /// progress, and a longer lease. Both are reported again.
     pub fn may_lose_change(&self, old: &Job) -> bool {
         fn asked(job: &Job) -> Option<(Option<&Stop>, Option<Time>)> {
             job.run.as_ref().map(|run| (run.stop.as_ref(), run.swap_by))
@@ -441,7 +444,8 @@ pub struct Usage {
     pub log_bytes: u64,
 }
 
-/// The job's history: every move with its reason. The first and the latest are stored, those dropped in between are counted.
+/// The job's history: every move with its reason. The first and the latest are stored, those dropped in between are
+/// counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timeline {
     pub steps: Vec<Step>,
@@ -455,7 +459,8 @@ pub struct Step {
     pub attempt: u32,
     /// Why, in a word or a short sentence.
     pub reason: Reason,
-    /// The attempt that made room with this move: given back, handed over or stopped. An attempt that failed has an error instead.
+    /// The attempt that made room with this move: given back, handed over or stopped. An attempt that failed has an
+    /// error instead.
     pub ran: Option<Box<EndedAttempt>>,
 }
 

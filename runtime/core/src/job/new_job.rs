@@ -87,8 +87,8 @@ impl CheckedJob {
         Err(Refusal::invalid("batch_id", why))
     }
 
-    /// Refuses a parent that is being rebuilt, whose round is the last, or that descends from too many parents itself; `rounds` is
-    /// whether the child's queue has rounds.
+    /// Refuses a parent that is being rebuilt, whose round is the last, or that descends from too many parents itself;
+    /// `rounds` is whether the child's queue has rounds.
     pub fn check_parent(&self, parent: &Job, rounds: bool, spawn_depth: u32) -> Result<(), Refusal> {
         let id = parent.id;
         let why = if parent.removing().is_some() {
@@ -121,8 +121,8 @@ impl Deref for CheckedJob {
 }
 
 impl NewJob {
-    /// The child with this place among those that an attempt of `parent` creates, of which there are `first` already. Its id is
-    /// derived from both, so that an attempt that is repeated creates no second one.
+    /// The child with this place among those that an attempt of `parent` creates, of which there are `first` already.
+    /// Its id is derived from both, so that an attempt that is repeated creates no second one.
     pub fn child_of(self, parent: JobId, first: u32, place: usize) -> Result<NewJob, Refusal> {
         let ordinal = u32::try_from(place).ok().and_then(|place| first.checked_add(place));
         let Some(ordinal) = ordinal else { return Err(Refusal::invalid("children", "the job has had too many")) };
@@ -146,8 +146,8 @@ impl NewJob {
         self.queue.iter().chain(steps.map(|step| &step.queue))
     }
 
-    /// Refuses what could never be stored, naming the field. Looks at nothing but the input, so that all jobs of a request can
-    /// be checked before the first is stored.
+    /// Refuses what could never be stored, naming the field. Looks at nothing but the input, so that all jobs of a
+    /// request can be checked before the first is stored.
     pub fn check(self, now: Time) -> Result<CheckedJob, Refusal> {
         let Some(queue) = self.queue.clone() else {
             return Err(Refusal::invalid("queue", "name the queue the job is for"));

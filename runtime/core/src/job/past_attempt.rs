@@ -1,7 +1,7 @@
 //! One attempt of a job that has ended, as the store keeps it: when, who, how it ended, what it used.
 //!
-//! An attempt that completed its job and met nothing unusual is told by the job itself; it gets a row of its own when the job is taken
-//! up again. Most jobs complete in their first attempt, so most have no row here.
+//! An attempt that completed its job and met nothing unusual is told by the job itself; it gets a row of its own when
+//! the job is taken up again. Most jobs complete in their first attempt, so most have no row here.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Records: what a handler notes under a key of its queue, for others to read and to mark.
 //!
-//! A record belongs to the job that wrote it and is deleted with it. It is written, or marked, in the commit of the result or
-//! the checkpoint it comes with.
+//! A record belongs to the job that wrote it and is deleted with it. It is written, or marked, in the commit of the
+//! result or the checkpoint it comes with.
 
 use serde::{Deserialize, Serialize};
 

@@ -15,8 +15,8 @@ use crate::{Namespace, Refusal, bounds};
 
 /// A name of 1 to 128 characters out of letters, digits and `. _ - : /`, such as `emails.send`, in a namespace.
 ///
-/// Everything that people see is the name alone: as text, in JSON and in messages. The namespace is part of its identity, and of
-/// its stored form, in which it stands before the name.
+/// Everything that people see is the name alone: as text, in JSON and in messages. The namespace is part of its
+/// identity, and of its stored form, in which it stands before the name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name {
     /// The namespace's prefix, if it has one, then the name.

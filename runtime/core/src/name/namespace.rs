@@ -1,7 +1,7 @@
 //! Namespaces: tenants that share one server and see nothing of each other.
 //!
-//! A namespace is a hidden prefix of every [`Name`]: two namespaces may have a queue, a plugin or a schedule of the same name, and
-//! they are different keys everywhere in the store. What belongs to `default` has no prefix.
+//! A namespace is a hidden prefix of every [`Name`]: two namespaces may have a queue, a plugin or a schedule of the
+//! same name, and they are different keys everywhere in the store. What belongs to `default` has no prefix.
 
 use core::fmt;
 use core::str::FromStr;
@@ -118,7 +118,8 @@ impl AllowedQueues {
         self.patterns.is_empty() || self.patterns.iter().any(|pattern| pattern.covers(queue))
     }
 
-    /// Refuses a queue that is not allowed. One of another namespace cannot be named, so there is no need to say that it exists.
+    /// Refuses a queue that is not allowed. One of another namespace cannot be named, so there is no need to say that
+    /// it exists.
     pub fn check(&self, queue: &QueueName) -> Result<(), Refusal> {
         if self.allow(queue) {
             return Ok(());

@@ -96,8 +96,8 @@ enum Verdict {
 }
 
 impl Canary {
-    /// Counts an attempt, and says whether it is the canary's: the hundredths add up, so that of any n attempts exactly the
-    /// share of n, rounded down, are.
+    /// Counts an attempt, and says whether it is the canary's: the hundredths add up, so that of any n attempts exactly
+    /// the share of n, rounded down, are.
     fn share_out(&mut self) -> bool {
         let share = u64::from(self.share);
         let before = self.seen * share / 100;
@@ -107,7 +107,8 @@ impl Canary {
         takes
     }
 
-    /// Whether more have failed than the rate allows, of those that have ended or will have ended when it begins to count.
+    /// Whether more have failed than the rate allows, of those that have ended or will have ended when it begins to
+    /// count.
     pub fn is_above_rate(&self) -> bool {
         let counted = u64::from(self.ended.max(self.min_attempts));
         u64::from(self.failed) * 1_000 > counted * u64::from(self.max_failures_per_mille)

@@ -1,7 +1,7 @@
 //! Where outbound HTTP may go: patterns of hosts, and which addresses are never reachable.
 //!
-//! A name is only a promise. Whoever connects must resolve it, ask [`reach`] about the address, and connect to that very
-//! address: a second lookup could answer differently.
+//! A name is only a promise. Whoever connects must resolve it, ask [`reach`] about the address, and connect to that
+//! very address: a second lookup could answer differently.
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,8 +9,8 @@ use core::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// `api.example.com`, `*.example.com`, `10.0.0.7`, `[fd00::1]` or `*`, and perhaps `:port`. Without a port it means the usual
-/// ones, 80 and 443. `*.example.com` is every name below `example.com`, and not that name itself.
+/// `api.example.com`, `*.example.com`, `10.0.0.7`, `[fd00::1]` or `*`, and perhaps `:port`. Without a port it means the
+/// usual ones, 80 and 443. `*.example.com` is every name below `example.com`, and not that name itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostPattern {
     host: Host,
@@ -206,8 +206,9 @@ fn reach_v4(address: Ipv4Addr) -> Reach {
         [240..=255, ..] => Reach::Never("a reserved or broadcast address"),
         [127, ..] => Reach::Private("a loopback address"),
         [169, 254, ..] => Reach::Private("a link-local address"),
-        // Public by their number, and reachable only from inside the cloud that they belong to: Azure's own services, and the service
-        // networks of IBM Cloud. The metadata services of other clouds are at addresses that are not public anyway.
+        // Public by their number, and reachable only from inside the cloud that they belong to: Azure's own services,
+        // and the service networks of IBM Cloud. The metadata services of other clouds are at addresses that are not
+        // public anyway.
         [168, 63, 129, 16] | [161, 26, ..] | [166, 8..=11, ..] => {
             Reach::Private("an address of a cloud's own services")
         }

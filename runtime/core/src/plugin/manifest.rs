@@ -1,7 +1,7 @@
 //! `windlass.toml`: what a plugin serves, what it needs, and what it asks for.
 //!
-//! Plain data, as users write it, and the checks that need no more than the text itself. Asking gives nothing: what counts is
-//! what [`grant::effective`](crate::plugin::grant::effective) leaves of it.
+//! Plain data, as users write it, and the checks that need no more than the text itself. Asking gives nothing: what
+//! counts is what [`grant::effective`](crate::plugin::grant::effective) leaves of it.
 
 use std::collections::BTreeMap;
 
@@ -25,8 +25,8 @@ pub struct Manifest {
     /// Values that the guest reads with `config.get`. Not for secrets: they are shown to whoever may see the plugin.
     pub config: BTreeMap<String, String>,
     pub capabilities: Capabilities,
-    /// The schemas of checkpoints that this version can continue from. Absent: any. A job whose checkpoint has another one stays
-    /// with the version that saved it.
+    /// The schemas of checkpoints that this version can continue from. Absent: any. A job whose checkpoint has another
+    /// one stays with the version that saved it.
     pub schemas: Option<Vec<u32>>,
     /// What the payloads of its jobs look like, for people who write one.
     pub payload: Option<PayloadSchema>,

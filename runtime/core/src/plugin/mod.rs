@@ -1,7 +1,7 @@
 //! A plugin: a named component with immutable versions, one of them active, and the queues it serves.
 //!
-//! Reading order: this file (what a plugin is), `change` (what people ask of one), `choose` (which version an attempt takes, and
-//! what the ends of attempts mean for a canary).
+//! Reading order: this file (what a plugin is), `change` (what people ask of one), `choose` (which version an attempt
+//! takes, and what the ends of attempts mean for a canary).
 
 mod change;
 mod choose;
@@ -41,7 +41,8 @@ pub struct Plugin {
     pub history: Vec<PluginHistoryEntry>,
     pub created_at: Time,
     pub updated_at: Time,
-    /// The key or the person that uploaded each version. The last field, because plugins that were stored without it are still read.
+    /// The key or the person that uploaded each version. The last field, because plugins that were stored without it
+    /// are still read.
     #[serde(deserialize_with = "trailing::or_default")]
     pub uploaders: BTreeMap<Digest, String>,
 }

@@ -1,5 +1,5 @@
-//! The JSON Schema of a plugin's payloads, for people: forms are made of it. Nothing is checked against it when a job is enqueued; that
-//! is the handler's matter.
+//! The JSON Schema of a plugin's payloads, for people: forms are made of it. Nothing is checked against it when a job
+//! is enqueued; that is the handler's matter.
 
 use core::str::FromStr;
 

@@ -1,5 +1,5 @@
-//! Which errors are the same one. What differs from job to job is replaced: numbers, ids, hex, paths and quoted values. What is left is
-//! the pattern, and its fingerprint is a short hash of that.
+//! Which errors are the same one. What differs from job to job is replaced: numbers, ids, hex, paths and quoted values.
+//! What is left is the pattern, and its fingerprint is a short hash of that.
 
 use sha2::{Digest, Sha256};
 

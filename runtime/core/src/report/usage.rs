@@ -142,8 +142,8 @@ impl UsageReport {
         }
     }
 
-    /// So many groups, the dearest first; of the same cost, those that took more processor time, then those of more jobs. What all
-    /// others used is added up beside them.
+    /// So many groups, the dearest first; of the same cost, those that took more processor time, then those of more
+    /// jobs. What all others used is added up beside them.
     pub fn into_groups(self, most: usize) -> (Vec<(Option<String>, UsageSum)>, UsageSum) {
         let mut groups: Vec<_> = self.groups.into_iter().collect();
         groups.sort_by(|(_, one), (_, other)| {

@@ -1,5 +1,5 @@
-//! Why a cron expression cannot be read, with the name of the field. Croner decides what can be read; this only explains a refusal
-//! of it, so that it never refuses by itself.
+//! Why a cron expression cannot be read, with the name of the field. Croner decides what can be read; this only
+//! explains a refusal of it, so that it never refuses by itself.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};

@@ -3,8 +3,8 @@
 //! tests below hold it to that: a time inside the skipped hour runs once, at its end; a fixed time inside the repeated
 //! hour runs once; a wildcard runs evenly through both.
 //!
-//! Reading order: `mod` (a schedule and what it has to do), `skipped` (runs that did not take place), `cron` and `zone` (what people
-//! write, and what is wrong with it), `words` (what an expression means, for people).
+//! Reading order: `mod` (a schedule and what it has to do), `skipped` (runs that did not take place), `cron` and `zone`
+//! (what people write, and what is wrong with it), `words` (what an expression means, for people).
 
 mod cron;
 mod skipped;
@@ -111,8 +111,8 @@ impl Schedule {
         next_times(&self.cron, &self.timezone, from, count)
     }
 
-    /// The instants that have come and are to be run, oldest first, those that are skipped, and the next one to wait for. Changes
-    /// nothing.
+    /// The instants that have come and are to be run, oldest first, those that are skipped, and the next one to wait
+    /// for. Changes nothing.
     pub fn due(&self, now: Time) -> Result<Due, Refusal> {
         let Some(first) = self.next_run.filter(|first| *first <= now) else {
             return Ok(Due { instants: Vec::new(), skipped: None, next: self.next_run });

@@ -43,7 +43,8 @@ pub enum SkipReason {
 }
 
 impl SkippedRuns {
-    /// Notes runs that did not take place. `last_run` is the latest that did: runs on both sides of it are not counted as one.
+    /// Notes runs that did not take place. `last_run` is the latest that did: runs on both sides of it are not counted
+    /// as one.
     pub(super) fn note(&mut self, skipped: Skipped, last_run: Option<Time>) {
         self.total = self.total.saturating_add(skipped.count);
         let before = self.latest.last_mut();

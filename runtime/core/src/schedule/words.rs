@@ -1,5 +1,5 @@
-//! A cron expression in words: `every day at 02:30`. Only for people to read; what an expression means is croner's matter. Where no
-//! plain sentence fits, the values of a field are named as they are written.
+//! A cron expression in words: `every day at 02:30`. Only for people to read; what an expression means is croner's
+//! matter. Where no plain sentence fits, the values of a field are named as they are written.
 
 /// When an expression runs, to be read after "runs": `at 02:30, Monday to Friday`.
 pub(super) fn describe(text: &str) -> String {

@@ -18,7 +18,8 @@ pub(super) fn find(name: &str) -> Result<Tz, Refusal> {
     })
 }
 
-/// A moment as clocks in a zone show it, with the zone's short name: `2026-03-29 03:00:00 CEST`. None when there is no such zone.
+/// A moment as clocks in a zone show it, with the zone's short name: `2026-03-29 03:00:00 CEST`. None when there is no
+/// such zone.
 pub fn local_time(at: Time, zone: &str) -> Option<String> {
     let zone: Tz = zone.parse().ok()?;
     Some(in_zone(at, zone)?.format("%Y-%m-%d %H:%M:%S %Z").to_string())

@@ -1,5 +1,6 @@
-//! Webhooks in both directions: addresses that events are sent to, with what was delivered to them, and queues that take signed
-//! requests of other services. What one may contain and how it changes; the server signs, sends and verifies.
+//! Webhooks in both directions: addresses that events are sent to, with what was delivered to them, and queues that
+//! take signed requests of other services. What one may contain and how it changes; the server signs, sends and
+//! verifies.
 
 mod delivery;
 mod inbound;
@@ -84,8 +85,8 @@ impl Webhook {
         self.last_error = last_error.map(|error| bounded(error, bounds::DELIVERY_ERROR_BYTES));
     }
 
-    /// The webhook as it is after the edit. `newest` is the number of the last event: one that is enabled again gets the events from
-    /// then on, not those from the time in which nobody wanted them.
+    /// The webhook as it is after the edit. `newest` is the number of the last event: one that is enabled again gets
+    /// the events from then on, not those from the time in which nobody wanted them.
     pub fn edited(mut self, edit: WebhookEdit, newest: u64, now: Time) -> Result<Webhook, Refusal> {
         let resumes = edit.enabled == Some(true) && !self.enabled;
         self.url = edit.url.unwrap_or(self.url);

@@ -1,4 +1,5 @@
-//! The secrets of a webhook: the newest, and for a while the one before it, so that both sides of a rotation need not happen at once.
+//! The secrets of a webhook: the newest, and for a while the one before it, so that both sides of a rotation need not
+//! happen at once.
 
 use core::time::Duration;
 

@@ -1,7 +1,8 @@
 //! How fast attempts may write to the disk, in bytes: each attempt, and all attempts of a plugin together.
 //!
-//! A guest that does nothing but save, spawn or log would otherwise take the disk from all other jobs. What goes to the disk with a
-//! checkpoint is charged before it is saved, and the rest when the guest has returned: then the attempt keeps its slot a little longer.
+//! A guest that does nothing but save, spawn or log would otherwise take the disk from all other jobs. What goes to the
+//! disk with a checkpoint is charged before it is saved, and the rest when the guest has returned: then the attempt
+//! keeps its slot a little longer.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,14 +61,15 @@ impl PluginBudget {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take(bytes, now)
     }
 
-    /// Whether all that was written would have been written by now at the allowed rate: then it is as good as a new one.
+    /// Whether all that was written would have been written by now at the allowed rate: then it is as good as a new
+    /// one.
     fn is_even(&self, now: Instant) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).even_at <= now
     }
 }
 
-/// The budgets of the plugins that write, by owner. Not kept with the compiled code, which two plugins may have in common. Cheap to
-/// clone.
+/// The budgets of the plugins that write, by owner. Not kept with the compiled code, which two plugins may have in
+/// common. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct DiskBudgets(Arc<Mutex<HashMap<Arc<str>, Arc<PluginBudget>>>>);
 
@@ -94,8 +96,8 @@ impl DiskRate {
         DiskRate { own: Budget::begin(OF_ATTEMPT, now), plugin, log: 0 }
     }
 
-    /// Charges a checkpoint or a result of so many bytes, what is committed with it, and what the log has grown by. Returns how long to
-    /// wait.
+    /// Charges a checkpoint or a result of so many bytes, what is committed with it, and what the log has grown by.
+    /// Returns how long to wait.
     pub(crate) fn take(&mut self, body: usize, children: &Children, notes: &Notes, log: u64, now: Instant) -> Duration {
         let logged = usize::try_from(log.saturating_sub(self.log)).unwrap_or(usize::MAX);
         self.log = log;

@@ -1,6 +1,7 @@
 //! What an attempt uses and runs into while it runs, for those who look at it from outside.
 //!
-//! The attempt writes here as it goes, a few relaxed stores for each call; whoever reads gets numbers that are a moment old.
+//! The attempt writes here as it goes, a few relaxed stores for each call; whoever reads gets numbers that are a moment
+//! old.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};

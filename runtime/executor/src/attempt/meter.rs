@@ -12,8 +12,8 @@ use windlass_core::LimitKind;
 use crate::attempt::gauge::Gauge;
 use crate::pool::threads::cpu_clock;
 
-/// Processor time, read from the thread's own clock around each poll. Counting ticks would charge a guest for time in which its
-/// thread did not run.
+/// Processor time, read from the thread's own clock around each poll. Counting ticks would charge a guest for time in
+/// which its thread did not run.
 #[derive(Debug, Default)]
 pub(crate) struct CpuMeter {
     used_ns: AtomicU64,

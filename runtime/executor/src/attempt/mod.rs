@@ -26,8 +26,8 @@ use crate::permissions::Permissions;
 /// One run of one job's handler.
 #[derive(Clone, Debug)]
 pub struct Attempt {
-    /// The plugin that is run, as a key that no other one has: with its namespace. Attempts of two owners share neither an instance nor
-    /// their part of the pool and the disk, even if their components have the same bytes.
+    /// The plugin that is run, as a key that no other one has: with its namespace. Attempts of two owners share neither
+    /// an instance nor their part of the pool and the disk, even if their components have the same bytes.
     pub owner: Arc<str>,
     pub job_id: String,
     pub queue: String,

@@ -10,8 +10,8 @@ use crate::host::{RequestedWait, Uncommitted};
 #[derive(Clone, Debug)]
 pub struct AttemptEnd {
     pub outcome: Outcome,
-    /// The children spawned and the records written since the last checkpoint, to be committed with the result or the wait.
-    /// Empty after any other outcome: then they are dropped.
+    /// The children spawned and the records written since the last checkpoint, to be committed with the result or the
+    /// wait. Empty after any other outcome: then they are dropped.
     pub uncommitted: Uncommitted,
     pub usage: Usage,
 }
@@ -27,8 +27,8 @@ pub enum Outcome {
     Failed { error: String, backtrace: Option<String>, retry: Retry },
     /// It was stopped. `cooperative`: it saw the request and returned in time; otherwise it was stopped dead.
     Stopped { reason: CancelReason, error: String, cooperative: bool },
-    /// The host could not go on, through no fault of the handler: a full disk, no file descriptors. The job should be run again,
-    /// and nobody charged for it.
+    /// The host could not go on, through no fault of the handler: a full disk, no file descriptors. The job should be
+    /// run again, and nobody charged for it.
     Interrupted { reason: String },
     /// The host said at a checkpoint that the attempt is over; see `HostError::Ended`. Nothing is left to record.
     Superseded,

@@ -1,7 +1,7 @@
 //! One attempt, from its admission to the pool to its outcome.
 //!
-//! The guest runs in a future that yields at every tick; a second future watches for the moment it must stop. A guest is stopped by
-//! force by dropping its future, wherever it is: computing, asleep, or in a host call.
+//! The guest runs in a future that yields at every tick; a second future watches for the moment it must stop. A guest
+//! is stopped by force by dropping its future, wherever it is: computing, asleep, or in a host call.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -152,8 +152,8 @@ impl RunningGuest {
         }
     }
 
-    /// How the attempt ended, how long what it has written must wait, and whether its instance may serve another one: only after an
-    /// orderly return that met no limit.
+    /// How the attempt ended, how long what it has written must wait, and whether its instance may serve another one:
+    /// only after an orderly return that met no limit.
     fn conclude(&mut self, returned: Result<Returned, ForcedStop>) -> (AttemptEnd, Duration, bool) {
         let state = self.instance.store.data_mut();
         state.log.finish();
@@ -289,8 +289,8 @@ fn returned_outcome(returned: Returned, stop: &Stop, state: &mut State) -> Outco
     }
 }
 
-/// Adds denied capabilities to the error of a failure, since they may be its cause. If the host itself failed, the attempt counts as
-/// interrupted, not failed.
+/// Adds denied capabilities to the error of a failure, since they may be its cause. If the host itself failed, the
+/// attempt counts as interrupted, not failed.
 fn explained(outcome: Outcome, state: &State) -> Outcome {
     match outcome {
         Outcome::Failed { error, .. } if let Some(reason) = state.host_failure() => {

@@ -1,6 +1,7 @@
 //! When an attempt must stop: it was cancelled, its time is used up, or it has stalled.
 //!
-//! The guest reads the request through `ask`; `watch` runs concurrently and returns when the guest must be stopped by force.
+//! The guest reads the request through `ask`; `watch` runs concurrently and returns when the guest must be stopped by
+//! force.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -60,7 +60,8 @@ fn sentence(error: &Error, state: &State) -> String {
             let limit = state.limits.bytes_per_call();
             format!("the handler passed too many bytes in one call: the limit is {limit}; pass less at a time")
         }
-        // Not a trap: a host call failed in a way that the guest cannot handle, or instantiation failed. The root cause says why.
+        // Not a trap: a host call failed in a way that the guest cannot handle, or instantiation failed. The root cause
+        // says why.
         None => format!("the handler could not continue: {}{}", error.root_cause(), last_output(state)),
     }
 }

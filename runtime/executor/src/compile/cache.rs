@@ -1,8 +1,8 @@
 //! Compiled code on disk, so that a restart does not compile again.
 //!
-//! Loaded code runs in the server, so anything that can write a file here could run any code. Each file therefore carries a message
-//! authentication code (HMAC-SHA-256) over its name and all its bytes, under a key outside this folder, and a file that does not
-//! verify is ignored.
+//! Loaded code runs in the server, so anything that can write a file here could run any code. Each file therefore
+//! carries a message authentication code (HMAC-SHA-256) over its name and all its bytes, under a key outside this
+//! folder, and a file that does not verify is ignored.
 
 use std::fs;
 use std::hash::{Hash, Hasher};
@@ -56,7 +56,8 @@ impl Cache {
             tracing::warn!(%name, "compiled code does not verify, compiling again");
             return None;
         };
-        // Exactly these bytes, in memory, have just been verified to be written by a holder of the key: by `store` below.
+        // Exactly these bytes, in memory, have just been verified to be written by a holder of the key: by `store`
+        // below.
         load(engine, bytes)
             .inspect_err(|error| tracing::warn!(%name, %error, "compiled code does not load, compiling again"))
             .ok()
@@ -93,8 +94,8 @@ impl Cache {
     }
 }
 
-/// Loads code that the compiler wrote. Only for bytes that are known to come from it: from `Cache::load`, from the compiler's child
-/// process, or from this process.
+/// Loads code that the compiler wrote. Only for bytes that are known to come from it: from `Cache::load`, from the
+/// compiler's child process, or from this process.
 pub(crate) fn load(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
     // SAFETY: `deserialize` trusts its input to be wasmtime's own output, and every caller passes exactly that.
     #[allow(unsafe_code)]

@@ -4,7 +4,8 @@ use wasmparser::{Parser, Payload};
 
 use crate::error::Rejected;
 
-/// Checks the size of every function. Bytes that cannot be parsed pass, because the compiler reports what is wrong with them.
+/// Checks the size of every function. Bytes that cannot be parsed pass, because the compiler reports what is wrong with
+/// them.
 pub(crate) fn check(bytes: &[u8], limit: usize) -> Result<(), Rejected> {
     let mut function = 0;
     for payload in Parser::new(0).parse_all(bytes) {

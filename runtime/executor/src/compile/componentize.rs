@@ -1,7 +1,7 @@
 //! From a core module to a component: for C and Go, whose compilers do not produce components themselves.
 //!
-//! Adds the world that the module implements, and the adapter from WASI 0.1, for which it was compiled, to WASI 0.2. Nothing is
-//! compiled or run here. Called by `windlass plugin build`.
+//! Adds the world that the module implements, and the adapter from WASI 0.1, for which it was compiled, to WASI 0.2.
+//! Nothing is compiled or run here. Called by `windlass plugin build`.
 
 use std::fmt;
 

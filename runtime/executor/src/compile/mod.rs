@@ -1,8 +1,8 @@
 //! From bytes to a plugin: every check an upload must pass, in order of cost.
 //!
-//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it runs on separate threads or in a child process
-//! (`process`), at the lowest priority and one component at a time. A slow one delays the next only for some seconds, and is stopped
-//! at its limits. Nothing here runs guest code.
+//! Compiling takes from milliseconds to half a minute and up to 500 MB, so it runs on separate threads or in a child
+//! process (`process`), at the lowest priority and one component at a time. A slow one delays the next only for some
+//! seconds, and is stopped at its limits. Nothing here runs guest code.
 
 pub(crate) mod cache;
 mod complexity;
@@ -209,7 +209,8 @@ fn check_header(bytes: &[u8]) -> Result<(), Rejected> {
     }
 }
 
-/// The component must export `run` in this version and with these types. Wasmtime's bindings would only notice at the first attempt.
+/// The component must export `run` in this version and with these types. Wasmtime's bindings would only notice at the
+/// first attempt.
 fn check_export(engine: &Engine, component: &Component) -> Result<(), Rejected> {
     let Some(interface) = component.get_export_index(None, RUN) else {
         return Err(not_exported(engine, component));
@@ -267,8 +268,8 @@ fn check_imports(engine: &Engine, component: &Component) -> Result<Vec<String>, 
     if foreign.is_empty() { Ok(imports) } else { Err(Rejected::ForeignImport { imports: foreign }) }
 }
 
-/// The shares of the pool that one instance takes. Memories and tables are mapped in advance and can run out; core instances are
-/// only counted, so the pool has plenty of them.
+/// The shares of the pool that one instance takes. Memories and tables are mapped in advance and can run out; core
+/// instances are only counted, so the pool has plenty of them.
 fn shares(component: &Component) -> u32 {
     let needs = component.resources_required();
     let (memories, tables) = needs.map_or((0, 0), |needs| (needs.num_memories, needs.num_tables));

@@ -1,8 +1,10 @@
-//! Compiling in a child process, which can be stopped at any point, limited in memory, and crash without ending the server.
+//! Compiling in a child process, which can be stopped at any point, limited in memory, and crash without ending the
+//! server.
 //!
-//! The child reads the component from its standard input and writes the code to a file that the server created; it inherits nothing
-//! else, no variable and no open file, and confines itself before it compiles, see `confinement`. It has the lowest priority and is killed when the server ends. Its output is trusted as much as
-//! the compiler in the server's own process: it is the same program, and nothing else knows the file's name.
+//! The child reads the component from its standard input and writes the code to a file that the server created; it
+//! inherits nothing else, no variable and no open file, and confines itself before it compiles, see `confinement`. It
+//! has the lowest priority and is killed when the server ends. Its output is trusted as much as the compiler in the
+//! server's own process: it is the same program, and nothing else knows the file's name.
 
 use std::env;
 use std::ffi::OsString;
@@ -22,8 +24,8 @@ use crate::limits::{COMPILE_STARVATION, COMPILER_EXTRA_ADDRESSES, COMPILER_POLL_
 use crate::pool::threads::lower_priority;
 use crate::shortage::is_shortage;
 
-/// Where the child writes to, and how much memory it may use. Not arguments, because in tests the child is the test program, which has
-/// its own.
+/// Where the child writes to, and how much memory it may use. Not arguments, because in tests the child is the test
+/// program, which has its own.
 const OUTPUT: &str = "WINDLASS_COMPILE_OUTPUT";
 const MEMORY: &str = "WINDLASS_COMPILE_MEMORY";
 
@@ -31,7 +33,8 @@ const MEMORY: &str = "WINDLASS_COMPILE_MEMORY";
 const CODE: u8 = 0;
 const INVALID: u8 = 1;
 
-/// A child that meets a shortage exits with this plus the error number, because it cannot write a message to a full disk.
+/// A child that meets a shortage exits with this plus the error number, because it cannot write a message to a full
+/// disk.
 const SHORT: i32 = 64;
 
 /// How a child is started, and its limits.
@@ -47,7 +50,8 @@ pub(crate) struct CompilerProcess {
 }
 
 impl CompilerProcess {
-    /// Returns the code of a component for `Component::deserialize`. Blocks until the child has ended, by itself or by force.
+    /// Returns the code of a component for `Component::deserialize`. Blocks until the child has ended, by itself or by
+    /// force.
     pub(crate) fn compile(&self, component: &[u8]) -> Result<Vec<u8>, Rejected> {
         let failed = |what: &'static str| move |error: io::Error| Rejected::ours(what, &error);
         let mut input =
@@ -123,13 +127,13 @@ impl Drop for Watched {
     }
 }
 
-/// The processor time of a process with all its threads; `None` on systems without `/proc`. The limit is on this and not on the clock:
-/// at the lowest priority, a child on a busy machine waits far longer than it computes.
+/// The processor time of a process with all its threads; `None` on systems without `/proc`. The limit is on this and
+/// not on the clock: at the lowest priority, a child on a busy machine waits far longer than it computes.
 #[cfg(target_os = "linux")]
 fn processor_time(process: u32) -> Option<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name of the program, in parentheses, may contain spaces; user and system time are the 12th and 13th fields after it, in
-    // hundredths of a second on every architecture that Linux and wasmtime share.
+    // The name of the program, in parentheses, may contain spaces; user and system time are the 12th and 13th fields
+    // after it, in hundredths of a second on every architecture that Linux and wasmtime share.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks = fields.split_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>().ok()?;
     Some(Duration::from_millis(ticks * 10))
@@ -166,7 +170,8 @@ fn aborted(_status: ExitStatus) -> bool {
     false
 }
 
-/// The child's side, called by the program in `Config::compiler`: reads a component from standard input and writes its code.
+/// The child's side, called by the program in `Config::compiler`: reads a component from standard input and writes its
+/// code.
 pub fn compile_in_child() -> Result<(), String> {
     lower_priority();
     #[cfg(target_os = "linux")]
@@ -187,7 +192,8 @@ pub fn compile_in_child() -> Result<(), String> {
     let mut component = Vec::new();
     io::stdin().read_to_end(&mut component).map_err(reported)?;
     let mut file = fs::File::create(output).map_err(reported)?;
-    // From here on it needs nothing but memory and threads. A protection that is missing is what `windlass doctor` reports.
+    // From here on it needs nothing but memory and threads. A protection that is missing is what `windlass doctor`
+    // reports.
     confine();
     let engine = wasmtime::Engine::new(&settings()).map_err(|error| format!("{error:#}"))?;
     let (mark, text) = match engine.precompile_component(&component) {

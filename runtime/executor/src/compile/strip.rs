@@ -1,5 +1,5 @@
-//! Makes a component smaller without changing what it does: of its custom sections only the function names remain, for backtraces,
-//! and they are demangled.
+//! Makes a component smaller without changing what it does: of its custom sections only the function names remain, for
+//! backtraces, and they are demangled.
 //!
 //! Mangled names can be twice as long as the code of a stripped function. Called by `windlass plugin build`.
 

@@ -1,9 +1,11 @@
-//! Confinement of the child processes that compile components and run jq filters. Both read what strangers have written, so if the
-//! compiler or the interpreter has a bug, whoever uses it should find nothing to do: no files, no network, no other programs.
+//! Confinement of the child processes that compile components and run jq filters. Both read what strangers have
+//! written, so if the compiler or the interpreter has a bug, whoever uses it should find nothing to do: no files, no
+//! network, no other programs.
 //!
-//! A child confines itself once it has all that it needs, which is memory, threads and the files that are open. Two mechanisms of Linux
-//! do that, each by itself: Landlock takes away access to files and ports, and seccomp all system calls but a few. A kernel that lacks
-//! one of them still has the other; on other systems, children have only their limits on memory and time.
+//! A child confines itself once it has all that it needs, which is memory, threads and the files that are open. Two
+//! mechanisms of Linux do that, each by itself: Landlock takes away access to files and ports, and seccomp all system
+//! calls but a few. A kernel that lacks one of them still has the other; on other systems, children have only their
+//! limits on memory and time.
 
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -24,7 +26,8 @@ pub struct Confinement {
     pub seccomp: Protection,
 }
 
-/// Confines the calling thread, and all threads that it starts from now on. A protection that this system lacks is left out.
+/// Confines the calling thread, and all threads that it starts from now on. A protection that this system lacks is left
+/// out.
 #[cfg(target_os = "linux")]
 pub fn confine() -> Confinement {
     // In this order: the filter does not let the calls of Landlock pass.
@@ -37,8 +40,8 @@ pub fn confine() -> Confinement {
     Confinement { landlock: missing(), seccomp: missing() }
 }
 
-/// What the children of this process are confined by: asks a child that confines itself and then tries what it must not do. `command`
-/// is this program with the arguments that make it call [`report`].
+/// What the children of this process are confined by: asks a child that confines itself and then tries what it must not
+/// do. `command` is this program with the arguments that make it call [`report`].
 pub fn of_children(command: &[OsString]) -> Result<Confinement, String> {
     let (program, arguments) = command.split_first().ok_or("no program is configured")?;
     let child = Command::new(program).args(arguments).env_clear().stdin(Stdio::null()).stderr(Stdio::null()).output();

@@ -17,12 +17,12 @@ pub enum HostError {
     /// It was not stored or cannot be read, and waiting would not help. The guest is told, and decides.
     #[error("{0}")]
     Unavailable(String),
-    /// The host itself is in trouble (a full disk, say) and has waited for long enough. That is not the guest's failure, so it is
-    /// not told: the attempt ends here as `Outcome::Interrupted`.
+    /// The host itself is in trouble (a full disk, say) and has waited for long enough. That is not the guest's
+    /// failure, so it is not told: the attempt ends here as `Outcome::Interrupted`.
     #[error("{0}")]
     Interrupted(String),
-    /// This attempt is over: another one has taken its place, or the checkpoint was stored together with a hand-back. The
-    /// guest gets no further word.
+    /// This attempt is over: another one has taken its place, or the checkpoint was stored together with a hand-back.
+    /// The guest gets no further word.
     #[error("the attempt is over")]
     Ended,
 }

@@ -1,7 +1,7 @@
 //! The host side of the `windlass:job` imports: one file per WIT interface.
 //!
-//! `Host` is what the server implements on top of its store. A file here turns a guest's call into that, within limits; it
-//! must never trust a length, a number or a text that comes from the guest.
+//! `Host` is what the server implements on top of its store. A file here turns a guest's call into that, within limits;
+//! it must never trust a length, a number or a text that comes from the guest.
 
 mod cancel;
 mod checkpoint;
@@ -28,8 +28,8 @@ pub use log::{GuestLogLine, Level, Stream};
 pub use spawn::Child;
 pub(crate) use spawn::Children;
 
-/// What an attempt has asked for since its last checkpoint. It is committed with the next checkpoint, the result or the wait, or
-/// not at all.
+/// What an attempt has asked for since its last checkpoint. It is committed with the next checkpoint, the result or the
+/// wait, or not at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uncommitted {
     pub children: Vec<Child>,
@@ -39,20 +39,22 @@ pub struct Uncommitted {
 /// What an attempt reports to and reads from: the server implements it on top of its store.
 #[async_trait]
 pub trait Host: Send + Sync {
-    /// An event for the job's watchers. Called from a guest's thread and possibly a million times a second: must not block.
+    /// An event for the job's watchers. Called from a guest's thread and possibly a million times a second: must not
+    /// block.
     fn progress(&self, progress: Progress);
 
     /// A line for the job's log. Must not block.
     fn log(&self, line: GuestLogLine);
 
-    /// How long calls of this attempt have waited for a host in trouble, up to this moment. Its time limits are longer by that.
+    /// How long calls of this attempt have waited for a host in trouble, up to this moment. Its time limits are longer
+    /// by that.
     fn waited(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Stores the state, the children and the notes in one commit, and returns when it is durable. The future may be dropped
-    /// while it waits, because the attempt is stopped: the commit may then have happened or not. `used` is what the attempt has
-    /// used so far, recorded if it ends here.
+    /// Stores the state, the children and the notes in one commit, and returns when it is durable. The future may be
+    /// dropped while it waits, because the attempt is stopped: the commit may then have happened or not. `used` is what
+    /// the attempt has used so far, recorded if it ends here.
     async fn checkpoint(&self, state: SavedState, uncommitted: Uncommitted, used: Usage) -> Result<(), HostError>;
 
     /// The job's children from this number on, within the limits of a page. A host without a store knows of none.

@@ -1,5 +1,5 @@
-//! `records`: what a job notes for others, kept here until the next checkpoint or the result takes it along, and what others
-//! have noted.
+//! `records`: what a job notes for others, kept here until the next checkpoint or the result takes it along, and what
+//! others have noted.
 
 use windlass_core::{Name, NewMark, NewRecord, Notes};
 

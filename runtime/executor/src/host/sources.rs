@@ -1,4 +1,5 @@
-//! `windlass:dev/sources`: the files that `windlass dev` sends along with a prepared runtime. Only such a runtime imports it.
+//! `windlass:dev/sources`: the files that `windlass dev` sends along with a prepared runtime. Only such a runtime
+//! imports it.
 
 use std::sync::Arc;
 

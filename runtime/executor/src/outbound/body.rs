@@ -56,8 +56,8 @@ impl Body for RequestBody {
     }
 }
 
-/// What the server sends. It ends after a silence, and when the request's total time is used up, so that a response of one byte now
-/// and then cannot go on for ever.
+/// What the server sends. It ends after a silence, and when the request's total time is used up, so that a response of
+/// one byte now and then cannot go on for ever.
 pub(super) struct ResponseBody {
     inner: Incoming,
     left: u64,

@@ -111,7 +111,8 @@ impl Client {
         Ok((response, connection))
     }
 
-    /// Sends the request and waits for the head of its response. The returned future drives the connection while the body is read.
+    /// Sends the request and waits for the head of its response. The returned future drives the connection while the
+    /// body is read.
     async fn exchange(
         &self,
         stream: Stream,

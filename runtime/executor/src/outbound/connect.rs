@@ -26,7 +26,8 @@ pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
-/// Trusts the public authorities and the given ones. Sessions are never resumed, because a server could link requests by them.
+/// Trusts the public authorities and the given ones. Sessions are never resumed, because a server could link requests
+/// by them.
 pub(super) fn tls(trusted: &[Vec<u8>]) -> Result<ClientConfig, String> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     for certificate in trusted {

@@ -1,5 +1,5 @@
-//! Links `wasi:http`, with limits where the default implementation has none: a request that is never sent takes host memory, and the
-//! guest chooses its method, host, path and headers.
+//! Links `wasi:http`, with limits where the default implementation has none: a request that is never sent takes host
+//! memory, and the guest chooses its method, host, path and headers.
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, LinkerInstance, Resource, ResourceTable};

@@ -1,11 +1,13 @@
-//! Outbound HTTP: what a guest sends with `wasi:http/outgoing-handler`, to the hosts it is granted and within its limits.
+//! Outbound HTTP: what a guest sends with `wasi:http/outgoing-handler`, to the hosts it is granted and within its
+//! limits.
 //!
-//! Every request is checked, so a redirect that a guest follows is treated like any other request. The name is resolved once, here;
-//! each address is checked by `permissions`, and the connection is made to an address that passed, without a second lookup. There
-//! is no proxy, no connection pool and no session cache: nothing leaks from one attempt to another.
+//! Every request is checked, so a redirect that a guest follows is treated like any other request. The name is resolved
+//! once, here; each address is checked by `permissions`, and the connection is made to an address that passed, without
+//! a second lookup. There is no proxy, no connection pool and no session cache: nothing leaks from one attempt to
+//! another.
 //!
-//! Reading order: `client` (one request), `connect` (from a name to a connection), `body` (both bodies, bounded), `link` (what the
-//! guest can hold in host memory before it sends anything).
+//! Reading order: `client` (one request), `connect` (from a name to a connection), `body` (both bodies, bounded),
+//! `link` (what the guest can hold in host memory before it sends anything).
 
 mod body;
 mod client;
@@ -111,7 +113,8 @@ impl Journal {
         self.log(how);
     }
 
-    /// Reports a request that failed for a shortage on this machine: if the attempt fails, it is not the guest's failure.
+    /// Reports a request that failed for a shortage on this machine: if the attempt fails, it is not the guest's
+    /// failure.
     fn shortage(&self, why: &str) {
         if self.host_failure.set(why.to_owned()).is_ok() {
             self.log(why.to_owned());

@@ -1,9 +1,9 @@
 //! Admission to the instance pool: fair between plugins, and first come first served within one.
 //!
-//! The pool returns an error when it is exhausted, so attempts wait here instead. A permit has a weight: the share of the pool that
-//! the component takes. The plugin that holds least is next, so that a thousand waiting jobs of one plugin do not delay the
-//! only job of another. The last eighth of the pool is reserved for plugins that hold less than that, so that no plugin fills the
-//! pool with attempts that sleep.
+//! The pool returns an error when it is exhausted, so attempts wait here instead. A permit has a weight: the share of
+//! the pool that the component takes. The plugin that holds least is next, so that a thousand waiting jobs of one
+//! plugin do not delay the only job of another. The last eighth of the pool is reserved for plugins that hold less than
+//! that, so that no plugin fills the pool with attempts that sleep.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! Moves attempts that compute for long to separate threads, which run only when nothing else wants to.
 //!
-//! An attempt starts on threads of the lowest normal priority, where one that needs a millisecond runs without delay. Once it has
-//! used more processor time than [`DEMOTE_AFTER`](crate::limits::DEMOTE_AFTER), it continues on threads that the system preempts as
-//! soon as any other thread wakes up. The executor calls this; the guest does not notice.
+//! An attempt starts on threads of the lowest normal priority, where one that needs a millisecond runs without delay.
+//! Once it has used more processor time than [`DEMOTE_AFTER`](crate::limits::DEMOTE_AFTER), it continues on threads
+//! that the system preempts as soon as any other thread wakes up. The executor calls this; the guest does not notice.
 
 use std::future::Future;
 use std::pin::Pin;

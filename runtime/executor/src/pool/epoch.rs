@@ -13,7 +13,8 @@ use wasmtime::Engine;
 use crate::error::Error;
 use crate::limits::{IDLE_TICKS, TICK};
 
-/// When the executor is dropped, ticks continue for at most this long, so that guests still computing leave their threads.
+/// When the executor is dropped, ticks continue for at most this long, so that guests still computing leave their
+/// threads.
 const LAST_TICKS: Duration = Duration::from_secs(2);
 
 /// Owns the thread; joins it on drop.
@@ -61,8 +62,8 @@ impl Ticker {
 impl TickerHandle {
     /// Keeps the clock ticking until the returned guard is dropped.
     pub(crate) fn enter(&self) -> OnCpu<'_> {
-        // The ticker sets `parked` before it reads `on_cpu`; here it is the other way round. One of the two sees the other's
-        // write, so a guest never computes while the ticker sleeps.
+        // The ticker sets `parked` before it reads `on_cpu`; here it is the other way round. One of the two sees the
+        // other's write, so a guest never computes while the ticker sleeps.
         self.0.on_cpu.fetch_add(1, Ordering::SeqCst);
         if self.0.parked.load(Ordering::SeqCst) {
             self.0.wake();

@@ -1,8 +1,8 @@
 //! Instances retained for the next attempt, for plugins that are slow to start and ask for it (`reuse`).
 //!
-//! The next attempt sees whatever a guest leaves in its globals. So an instance serves only attempts of the same plugin in
-//! the same version, with the same limit key and exactly the same permissions, and one that trapped, was stopped or hit a limit is not reused. An idle
-//! instance holds its place in the pool only while no attempt waits for one.
+//! The next attempt sees whatever a guest leaves in its globals. So an instance serves only attempts of the same plugin
+//! in the same version, with the same limit key and exactly the same permissions, and one that trapped, was stopped or
+//! hit a limit is not reused. An idle instance holds its place in the pool only while no attempt waits for one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,5 @@
-//! What attempts share: admission to the instance pool, idle instances, the guests' threads and the epoch that interrupts them.
+//! What attempts share: admission to the instance pool, idle instances, the guests' threads and the epoch that
+//! interrupts them.
 
 pub(crate) mod admission;
 pub(crate) mod demotion;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Gives the calling thread the lowest normal priority, so that HTTP and the store never wait for guests or the compiler.
-/// Lowering one's own priority is always allowed; if it fails all the same, the thread runs at the normal one.
+/// Gives the calling thread the lowest normal priority, so that HTTP and the store never wait for guests or the
+/// compiler. Lowering one's own priority is always allowed; if it fails all the same, the thread runs at the normal
+/// one.
 pub(crate) fn lower_priority() {
     // On Linux priorities belong to threads, and `None` names the calling one. Elsewhere they belong to processes.
     #[cfg(target_os = "linux")]
@@ -14,8 +15,9 @@ pub(crate) fn lower_priority() {
     }
 }
 
-/// Gives the calling thread the idle policy: any other thread that wakes up preempts it immediately. Between two threads of
-/// normal priorities, the one that computes keeps the processor until its time slice of some milliseconds is used up.
+/// Gives the calling thread the idle policy: any other thread that wakes up preempts it immediately. Between two
+/// threads of normal priorities, the one that computes keeps the processor until its time slice of some milliseconds is
+/// used up.
 pub(crate) fn run_only_when_idle() {
     lower_priority();
     #[cfg(target_os = "linux")]

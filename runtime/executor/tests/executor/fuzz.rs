@@ -1,6 +1,6 @@
-//! Good components, damaged at random. Each is rejected with an explanation or runs within its limits; none causes a panic, and the
-//! executor continues. Compiled in this process, which is quick, and in child processes, as a server does; the end-to-end tests send
-//! some to a real server.
+//! Good components, damaged at random. Each is rejected with an explanation or runs within its limits; none causes a
+//! panic, and the executor continues. Compiled in this process, which is quick, and in child processes, as a server
+//! does; the end-to-end tests send some to a real server.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The interface of version 0.1.0 is frozen: plugins that were built for it must keep working, whatever server they meet.
+//! The interface of version 0.1.0 is frozen: plugins that were built for it must keep working, whatever server they
+//! meet.
 
 use std::path::Path;
 

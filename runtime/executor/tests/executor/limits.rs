@@ -109,7 +109,8 @@ async fn a_result_that_is_too_large_is_an_error() {
     assert_eq!(ended.outcome, Outcome::Completed { result: Bytes::from_static(b"null") });
 }
 
-/// Lets the plugin `hostile` write as much as it can for a while, beside a neighbour. Returns what it has committed, and how long it took.
+/// Lets the plugin `hostile` write as much as it can for a while, beside a neighbour. Returns what it has committed,
+/// and how long it took.
 async fn filled(with: &str) -> (Vec<(usize, Uncommitted)>, Duration) {
     let guest = compiled(built("hostile")).await;
     let began = Instant::now();

@@ -1,4 +1,5 @@
-//! The library that makes Python builds reproducible is checked in as compiled code, because the SDK has no tool to compile its text.
+//! The library that makes Python builds reproducible is checked in as compiled code, because the SDK has no tool to
+//! compile its text.
 
 use std::fs;
 use std::path::Path;

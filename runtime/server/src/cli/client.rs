@@ -1,4 +1,5 @@
-//! The server as the commands see it: an address, a key, and answers that are JSON or an error that says what to do next.
+//! The server as the commands see it: an address, a key, and answers that are JSON or an error that says what to do
+//! next.
 
 use std::io::{BufRead, BufReader};
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The command line: one file per subcommand, in folders by subject. All but `serve`, `run` and `doctor` speak HTTP to a server, as
-//! any client would.
+//! The command line: one file per subcommand, in folders by subject. All but `serve`, `run` and `doctor` speak HTTP to
+//! a server, as any client would.
 
 mod access;
 #[cfg(test)]

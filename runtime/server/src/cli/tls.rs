@@ -1,4 +1,5 @@
-//! How the commands speak https: which authorities they trust, which certificate they show, and what to do when that fails.
+//! How the commands speak https: which authorities they trust, which certificate they show, and what to do when that
+//! fails.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

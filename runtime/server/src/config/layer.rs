@@ -31,7 +31,8 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_BODY", value_name = "SIZE", value_parser = size)]
     pub max_body: Option<Size>,
 
-    /// How much memory the bodies of all requests may take together; further requests are answered 429 [default: 256MiB]
+    /// How much memory the bodies of all requests may take together; further requests are answered 429 [default:
+    /// 256MiB]
     #[arg(long, env = "WINDLASS_MAX_BUFFERED_BODIES", value_name = "SIZE", value_parser = size)]
     pub max_buffered_bodies: Option<Size>,
 
@@ -55,16 +56,18 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_CONNECTIONS_PER_ADDRESS", value_name = "N")]
     pub max_connections_per_address: Option<usize>,
 
-    /// Another name that requests may call this server by, such as windlass.example.com or *.example.com; may be given several
-    /// times. Requests for other names are refused; loopback names and the listen address are always allowed
+    /// Another name that requests may call this server by, such as windlass.example.com or *.example.com; may be given
+    /// several times. Requests for other names are refused; loopback names and the listen address are always allowed
     #[arg(long, env = "WINDLASS_ALLOWED_HOST", value_name = "NAME", value_delimiter = ',')]
     pub allowed_host: Vec<AllowedHost>,
 
-    /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave a response unread [default: 30]
+    /// How many seconds a client may take to send the head of a request, fall silent in a body, or leave a response
+    /// unread [default: 30]
     #[arg(long, env = "WINDLASS_CLIENT_TIMEOUT", value_name = "SECONDS")]
     pub client_timeout: Option<u64>,
 
-    /// Serve https with this certificate (PEM, followed by those between it and its authority); read again when it changes
+    /// Serve https with this certificate (PEM, followed by those between it and its authority); read again when it
+    /// changes
     #[arg(long, env = "WINDLASS_TLS_CERT", value_name = "FILE")]
     pub tls_cert: Option<PathBuf>,
 
@@ -89,7 +92,8 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_API_KEY_FILE", value_name = "FILE", conflicts_with = "api_key")]
     pub api_key_file: Option<PathBuf>,
 
-    /// The file with the key that encrypts secrets; created at the first start [default: secrets.key in the data folder]
+    /// The file with the key that encrypts secrets; created at the first start [default: secrets.key in the data
+    /// folder]
     #[arg(long, env = "WINDLASS_SECRET_KEY_FILE", value_name = "FILE")]
     pub secret_key_file: Option<PathBuf>,
 
@@ -121,16 +125,18 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_OIDC_GROUPS_CLAIM", value_name = "NAME")]
     pub oidc_groups_claim: Option<String>,
 
-    /// The role of a group's members as GROUP=ROLE or GROUP=ROLE@NAMESPACE, with * for all namespaces; may be given several times,
-    /// and the first that applies decides
+    /// The role of a group's members as GROUP=ROLE or GROUP=ROLE@NAMESPACE, with * for all namespaces; may be given
+    /// several times, and the first that applies decides
     #[arg(long, env = "WINDLASS_OIDC_ROLE", value_name = "GROUP=ROLE", value_delimiter = ',')]
     pub oidc_role: Vec<GroupRole>,
 
-    /// What to ask the provider for besides openid; may be given several times [default: profile and email, and groups if it has that]
+    /// What to ask the provider for besides openid; may be given several times [default: profile and email, and groups
+    /// if it has that]
     #[arg(long, env = "WINDLASS_OIDC_SCOPE", value_name = "NAME", value_delimiter = ',')]
     pub oidc_scope: Vec<String>,
 
-    /// Trust the provider if its certificate is signed by one of these authorities (PEM), besides those that browsers trust
+    /// Trust the provider if its certificate is signed by one of these authorities (PEM), besides those that browsers
+    /// trust
     #[arg(long, env = "WINDLASS_OIDC_CA", value_name = "FILE")]
     pub oidc_ca: Option<PathBuf>,
 
@@ -138,7 +144,8 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_MAX_FETCHES", value_name = "N")]
     pub max_fetches: Option<usize>,
 
-    /// A folder whose subfolders, and itself, may be granted to plugins; may be given several times. Without it no folder can be granted
+    /// A folder whose subfolders, and itself, may be granted to plugins; may be given several times. Without it no
+    /// folder can be granted
     #[arg(long, env = "WINDLASS_GRANT_ROOT", value_name = "DIR", value_delimiter = ',')]
     pub grant_root: Vec<PathBuf>,
 
@@ -162,7 +169,8 @@ pub struct Layer {
     #[arg(long)]
     pub require_lease_token: bool,
 
-    /// Serve other machines without a key or without TLS: anyone who can reach the port, or read the network, may do everything
+    /// Serve other machines without a key or without TLS: anyone who can reach the port, or read the network, may do
+    /// everything
     #[arg(long)]
     pub insecure: bool,
 
@@ -170,7 +178,8 @@ pub struct Layer {
     #[arg(long, env = "WINDLASS_PAUSED", value_parser = BoolishValueParser::new())]
     pub paused: bool,
 
-    /// Open a damaged store that lacks exactly N acknowledged commits, and lose them for good; read docs/operating.md first
+    /// Open a damaged store that lacks exactly N acknowledged commits, and lose them for good; read docs/operating.md
+    /// first
     #[arg(long, value_name = "N")]
     #[serde(skip)]
     pub accept_missing_commits: Option<u64>,

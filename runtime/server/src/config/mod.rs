@@ -1,5 +1,6 @@
-//! The settings and their sources: a flag takes precedence over a `WINDLASS_…` variable, a variable over the config file, and
-//! the file over the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no other is read.
+//! The settings and their sources: a flag takes precedence over a `WINDLASS_…` variable, a variable over the config
+//! file, and the file over the built-in default. The file is the one that `--config` or `WINDLASS_CONFIG` names; no
+//! other is read.
 
 mod layer;
 mod oidc;

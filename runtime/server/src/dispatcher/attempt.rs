@@ -185,8 +185,9 @@ async fn prepare(
     Ok(Prepared { code, attempt })
 }
 
-/// The checkpoint that the attempt resumes from. One that contains another plugin's secret stays stored, and the attempt runs without
-/// it: whoever moved the job wants it to run, and what it would have gone on from means nothing to another plugin.
+/// The checkpoint that the attempt resumes from. One that contains another plugin's secret stays stored, and the
+/// attempt runs without it: whoever moved the job wants it to run, and what it would have gone on from means nothing to
+/// another plugin.
 fn checkpoint(
     context: &SlotContext,
     reporter: &Reporter,
@@ -310,7 +311,8 @@ async fn store_result(
 }
 
 impl AttemptReport {
-    /// Sends the report to the store. If the rules refuse it (because of a child's invalid queue, for example), the attempt fails.
+    /// Sends the report to the store. If the rules refuse it (because of a child's invalid queue, for example), the
+    /// attempt fails.
     pub(super) async fn send(self, context: &SlotContext) {
         let AttemptReport { job, holder, command, children, findings, _entry, _key } = self;
         let Some(command) = command else { return };
@@ -344,7 +346,8 @@ impl AttemptReport {
     }
 }
 
-/// Hands the job back without counting a failure. After a pause, because it would be claimed again immediately and fail the same way.
+/// Hands the job back without counting a failure. After a pause, because it would be claimed again immediately and fail
+/// the same way.
 async fn interrupted(job: JobId, holder: Holder, reason: String, usage: Usage) -> Option<Command> {
     warn!(%job, "an attempt is handed back and will be run again: {reason}");
     sleep(limits::INTERRUPTED_PAUSE).await;

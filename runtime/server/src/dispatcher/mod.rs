@@ -1,7 +1,7 @@
 //! Runs jobs: each free slot claims one job from the store and runs one attempt of it.
 //!
-//! Owns the slots and the attempts in them. Decides nothing about a job: it sends each attempt's outcome to the store as a
-//! command, and receives the attempts to stop as effects.
+//! Owns the slots and the attempts in them. Decides nothing about a job: it sends each attempt's outcome to the store
+//! as a command, and receives the attempts to stop as effects.
 
 mod attempt;
 mod redact;
@@ -83,7 +83,8 @@ impl Dispatcher {
         listening.abort();
     }
 
-    /// Slots run on the guests' threads, so that a short attempt needs no thread switch between its claim and its report.
+    /// Slots run on the guests' threads, so that a short attempt needs no thread switch between its claim and its
+    /// report.
     fn open(&self, slots: &mut JoinSet<()>, shutdown: &Shutdown) {
         let slot = slot(Arc::clone(&self.context), shutdown.clone());
         match self.context.executor.threads() {
@@ -93,8 +94,8 @@ impl Dispatcher {
     }
 }
 
-/// Runs one attempt at a time. The report of an attempt and the claim of the next job are sent to the store together, so that one
-/// commit covers both.
+/// Runs one attempt at a time. The report of an attempt and the claim of the next job are sent to the store together,
+/// so that one commit covers both.
 async fn slot(context: Arc<SlotContext>, shutdown: Shutdown) {
     let mut last: Option<AttemptReport> = None;
     let mut claimable = context.registry.claimable();

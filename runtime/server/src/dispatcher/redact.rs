@@ -1,6 +1,7 @@
 //! Removes the secrets that an attempt was given from everything that is stored of its output and its result.
 //!
-//! It finds a value unchanged, line by line, and as a JSON string. It cannot find one that a guest has split or encoded.
+//! It finds a value unchanged, line by line, and as a JSON string. It cannot find one that a guest has split or
+//! encoded.
 
 use bytes::Bytes;
 use memchr::memmem;

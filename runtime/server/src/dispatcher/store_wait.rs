@@ -1,7 +1,8 @@
 //! Waiting for a store that cannot serve a request now: a full disk, no file descriptors, overload.
 //!
-//! None of these is a failure of the job. A guest's call waits here for a while; if the store does not recover, the attempt is handed
-//! back and does not count as a failure. The time spent waiting does not count toward the attempt's timeout.
+//! None of these is a failure of the job. A guest's call waits here for a while; if the store does not recover, the
+//! attempt is handed back and does not count as a failure. The time spent waiting does not count toward the attempt's
+//! timeout.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

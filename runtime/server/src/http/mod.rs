@@ -1,9 +1,9 @@
-//! The HTTP API: a folder for each group of resources. Wire types live here and are converted on purpose; a handler reads a request, asks the
-//! store or the registry, and writes the response. It decides nothing about a job.
+//! The HTTP API: a folder for each group of resources. Wire types live here and are converted on purpose; a handler
+//! reads a request, asks the store or the registry, and writes the response. It decides nothing about a job.
 //!
-//! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types that
-//! several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`, `worker`, `events`, `live`,
-//! `ops`, and `console`, the files of the application for browsers.
+//! Reading order: `transport` (how receiving requests and responding, with every refusal in one place), `wire` (types
+//! that several resources share), then the resources: `produce`, `jobs`, `flows`, `queues`, `schedules`, `plugins`,
+//! `worker`, `events`, `live`, `ops`, and `console`, the files of the application for browsers.
 //!
 //! Two subjects are spread over several places, each for a reason:
 //!
@@ -76,7 +76,8 @@ use transport::openapi::Routes;
 pub use transport::tls::{Tls, TlsFiles};
 pub use worker::workers::{WorkerId, Workers};
 
-/// What all requests share: the state of the router. Cheap to clone, which the router does several times for each request.
+/// What all requests share: the state of the router. Cheap to clone, which the router does several times for each
+/// request.
 #[derive(Clone)]
 pub struct Shared(Arc<Parts>);
 

@@ -129,8 +129,8 @@ struct SkippedRun {
     last: Rfc3339,
     /// Of runs that were missed during one absence, at most 1,000 are counted.
     count: u64,
-    /// `overlap`: the job of an earlier run had not ended. `paused`. `missed`: the server was down or late, and `catch_up` does not
-    /// want it. `unique_key`: another job has the key. `refused`: `message` says why.
+    /// `overlap`: the job of an earlier run had not ended. `paused`. `missed`: the server was down or late, and
+    /// `catch_up` does not want it. `unique_key`: another job has the key. `refused`: `message` says why.
     reason: &'static str,
     message: String,
     /// The job that was the reason.

@@ -1,5 +1,6 @@
-//! The child that runs a filter: reads it, checks it, and then reports for each payload whether it matches. A filter can gain nothing
-//! there: the child has no environment, no files but its pipes, limits on its memory and processor time, and hardly any system calls.
+//! The child that runs a filter: reads it, checks it, and then reports for each payload whether it matches. A filter
+//! can gain nothing there: the child has no environment, no files but its pipes, limits on its memory and processor
+//! time, and hardly any system calls.
 
 use std::io::{BufReader, BufWriter, Write, stdin, stdout};
 

@@ -1,9 +1,10 @@
-//! Filters on payloads in the jq language, run in child processes of this same program, without an environment, with little
-//! memory, at the lowest priority, and killed when they take too long. A filter that loops for ever, recurses without end or
-//! uses all memory does not affect the server.
+//! Filters on payloads in the jq language, run in child processes of this same program, without an environment, with
+//! little memory, at the lowest priority, and killed when they take too long. A filter that loops for ever, recurses
+//! without end or uses all memory does not affect the server.
 //!
-//! Reading order: `mod` (the server's side), `wire` (the protocol between the two), `child` (the other side), `needles` (what
-//! can be known of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is [`child::run`].
+//! Reading order: `mod` (the server's side), `wire` (the protocol between the two), `child` (the other side), `needles`
+//! (what can be known of a filter without running it). The search handler calls [`Jq::checked`]; `windlass jq-child` is
+//! [`child::run`].
 
 pub mod child;
 mod needles;
@@ -92,8 +93,8 @@ impl Drop for Watched {
 }
 
 impl Watch {
-    /// Measured by the child's own processor time, because on a busy machine it gets little of it through no fault of the
-    /// filter. A child that does nothing at all gets some more wall time.
+    /// Measured by the child's own processor time, because on a busy machine it gets little of it through no fault of
+    /// the filter. A child that does nothing at all gets some more wall time.
     fn takes_too_long(&self) -> bool {
         let Some((since, used)) = *lock(&self.busy) else { return false };
         since.elapsed() > limits::JQ_TIME

@@ -1,6 +1,7 @@
-//! What a payload must contain for a filter to match, derived from the filter alone. `.user == "ann"` can only be true for
-//! a payload with `"user"` and `"ann"` in it, or with a backslash, since an escape can stand for any character. Searching for that
-//! is far cheaper than parsing JSON, and spares most payloads the filter. When in doubt there are no needles, and all are parsed.
+//! What a payload must contain for a filter to match, derived from the filter alone. `.user == "ann"` can only be true
+//! for a payload with `"user"` and `"ann"` in it, or with a backslash, since an escape can stand for any character.
+//! Searching for that is far cheaper than parsing JSON, and spares most payloads the filter. When in doubt there are no
+//! needles, and all are parsed.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse;

@@ -1,4 +1,5 @@
-//! What the attempts of each version of a plugin used, and what its attempts were denied: since the start of this process.
+//! What the attempts of each version of a plugin used, and what its attempts were denied: since the start of this
+//! process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

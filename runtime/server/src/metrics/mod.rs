@@ -1,7 +1,8 @@
-//! Metrics of this process alone: how long plugins took to compile, the recent rates of queues, and their figures over the last day.
+//! Metrics of this process alone: how long plugins took to compile, the recent rates of queues, and their figures over
+//! the last day.
 //!
-//! They start at zero with the process. Durable counters belong to the store: rates and figures over time are differences of those
-//! that it keeps with each queue, so that nothing is counted twice and nothing is stored for them.
+//! They start at zero with the process. Durable counters belong to the store: rates and figures over time are
+//! differences of those that it keeps with each queue, so that nothing is counted twice and nothing is stored for them.
 
 pub mod figures;
 mod rates;

@@ -12,8 +12,8 @@ use crate::limits;
 #[derive(Clone, Default)]
 pub struct Rates(Arc<Mutex<Samples>>);
 
-/// Samples of the queues, oldest first. A minute of samples every second would take much memory, so the longer window has its own,
-/// a few seconds apart.
+/// Samples of the queues, oldest first. A minute of samples every second would take much memory, so the longer window
+/// has its own, a few seconds apart.
 #[derive(Default)]
 struct Samples {
     short: VecDeque<Sample>,
@@ -60,7 +60,8 @@ impl Rates {
         add(&mut samples.short, sample, limits::RATE_SHORT);
     }
 
-    /// Each rate is computed since the oldest sample of its window, which is as old as the window once the server has run that long.
+    /// Each rate is computed since the oldest sample of its window, which is as old as the window once the server has
+    /// run that long.
     pub fn of(&self, queue: &QueueName, now: Instant, counts: &Counts) -> Recent {
         let samples = self.lock();
         let totals = Totals::from(counts);

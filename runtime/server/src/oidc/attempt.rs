@@ -1,5 +1,6 @@
-//! What a browser keeps while its user is at the provider: a cookie that only this process can read or make. With it an answer of the
-//! provider counts only in the browser that asked, so that nobody is signed in as somebody else by a link.
+//! What a browser keeps while its user is at the provider: a cookie that only this process can read or make. With it an
+//! answer of the provider counts only in the browser that asked, so that nobody is signed in as somebody else by a
+//! link.
 //!
 //! It is kept nowhere else, so that strangers who begin to sign in take no memory. Each counts once.
 

@@ -1,7 +1,7 @@
 //! Whether a token of the provider is good, and what it makes its bearer.
 //!
-//! Signatures are checked with the provider's public keys alone: a token without a signature, or with one that a shared secret makes,
-//! is refused whatever it says about itself.
+//! Signatures are checked with the provider's public keys alone: a token without a signature, or with one that a shared
+//! secret makes, is refused whatever it says about itself.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Requests to the provider: bounded in time and size, over TLS, or without it to a provider on this machine. Redirects are not
-//! followed, because the answer of another server would be taken for the provider's.
+//! Requests to the provider: bounded in time and size, over TLS, or without it to a provider on this machine. Redirects
+//! are not followed, because the answer of another server would be taken for the provider's.
 //!
 //! The operator names the provider, so its address may be a private one.
 

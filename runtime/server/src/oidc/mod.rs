@@ -1,9 +1,10 @@
-//! People and programs whom an OpenID Connect provider vouches for: people sign in with a browser by the authorization code flow,
-//! programs send a token that the provider has signed. Groups of theirs give them a role.
+//! People and programs whom an OpenID Connect provider vouches for: people sign in with a browser by the authorization
+//! code flow, programs send a token that the provider has signed. Groups of theirs give them a role.
 //!
-//! Reading order: `provider` (what is known of the provider, and its keys), `claims` (whether a token is good, and what its bearer
-//! is), `sign_in` (the code flow), `attempt` (what a browser keeps while its user is at the provider), `fetch` (requests to the
-//! provider). Whoever was recognised gets a session or is admitted by `http::access`, which alone decides what they may do.
+//! Reading order: `provider` (what is known of the provider, and its keys), `claims` (whether a token is good, and what
+//! its bearer is), `sign_in` (the code flow), `attempt` (what a browser keeps while its user is at the provider),
+//! `fetch` (requests to the provider). Whoever was recognised gets a session or is admitted by `http::access`, which
+//! alone decides what they may do.
 
 mod attempt;
 mod claims;
@@ -100,7 +101,8 @@ impl Oidc {
         self.0.config.client.is_some()
     }
 
-    /// Whether a text that was sent in place of a key is a token of a program: three parts, of which the first begins as all do.
+    /// Whether a text that was sent in place of a key is a token of a program: three parts, of which the first begins
+    /// as all do.
     pub fn is_token(&self, sent: &str) -> bool {
         self.0.config.audience.is_some()
             && sent.starts_with("eyJ")
@@ -115,7 +117,8 @@ impl Oidc {
         self.verifier(audience, metadata.jwks(), now).token(token)
     }
 
-    /// Whether a token is signed with a key that the provider may have made since its keys were read last, and they may be read again.
+    /// Whether a token is signed with a key that the provider may have made since its keys were read last, and they may
+    /// be read again.
     pub fn may_have_new_key(&self, token: &str, now: Time) -> bool {
         matches!(self.check_token(token, now), Err(NotVouched::UnknownSigner)) && self.0.provider.may_refresh()
     }
@@ -127,7 +130,8 @@ impl Oidc {
         }
     }
 
-    /// Whether the settings still give a session what it was begun with: another issuer, or a group that has lost its role, ends it.
+    /// Whether the settings still give a session what it was begun with: another issuer, or a group that has lost its
+    /// role, ends it.
     pub fn still_gives(&self, session: &Session, issuer: &str) -> bool {
         let gives = |session: &Session| {
             let mut rows = self.0.config.roles.iter();

@@ -1,5 +1,5 @@
-//! What is known of the provider: its addresses and its keys. They are read at the start, each hour, and when a token is signed with a
-//! key that is not among them, but never more often than every few seconds, whoever asks for it.
+//! What is known of the provider: its addresses and its keys. They are read at the start, each hour, and when a token
+//! is signed with a key that is not among them, but never more often than every few seconds, whoever asks for it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Signing people in: the authorization code flow with PKCE, state and nonce. The browser is sent to the provider, and comes back with
-//! a code, which this server exchanges for a token that says who it is.
+//! Signing people in: the authorization code flow with PKCE, state and nonce. The browser is sent to the provider, and
+//! comes back with a code, which this server exchanges for a token that says who it is.
 
 use std::sync::Arc;
 

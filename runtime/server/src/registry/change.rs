@@ -1,5 +1,5 @@
-//! Changes of plugins. Code is checked and compiled before the change is sent to the store, so that nothing becomes active that
-//! cannot run; what the change means is decided in core.
+//! Changes of plugins. Code is checked and compiled before the change is sent to the store, so that nothing becomes
+//! active that cannot run; what the change means is decided in core.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -137,8 +137,8 @@ impl Registry {
         Ok(self.refresh().await?)
     }
 
-    /// Replaces what the operator grants. A folder is granted by the path that it resolves to now; one that is already granted stays
-    /// unchanged, even if it could no longer be granted: it is checked whenever it is opened.
+    /// Replaces what the operator grants. A folder is granted by the path that it resolves to now; one that is already
+    /// granted stays unchanged, even if it could no longer be granted: it is checked whenever it is opened.
     pub async fn grant(&self, name: &Name, grant: Grant) -> Result<(), Error> {
         let resolved = self.resolve_folders(name, grant).await;
         let grant = self.noted(resolved, "plugin.grant", name).await?;

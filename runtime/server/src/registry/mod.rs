@@ -1,7 +1,7 @@
 //! Which plugins there are, which queues they serve, and their compiled code.
 //!
-//! The store is authoritative: this holds the code of the versions in use and a copy of the stored plugins, and changes only
-//! after the store has. It never runs a guest. `change` has the operations on plugins.
+//! The store is authoritative: this holds the code of the versions in use and a copy of the stored plugins, and changes
+//! only after the store has. It never runs a guest. `change` has the operations on plugins.
 
 mod change;
 mod ready;
@@ -116,8 +116,8 @@ impl Missing {
 }
 
 impl Registry {
-    /// Compiles the active version of every plugin in the store, so that the first job does not wait for it. A plugin that
-    /// cannot be compiled is not ready: its jobs wait, and those of other plugins run.
+    /// Compiles the active version of every plugin in the store, so that the first job does not wait for it. A plugin
+    /// that cannot be compiled is not ready: its jobs wait, and those of other plugins run.
     pub async fn load(
         store: Store,
         executor: Executor,
@@ -153,8 +153,8 @@ impl Registry {
         Registry { inner: Arc::clone(&self.inner), store: store.clone() }
     }
 
-    /// Follows what the engine decides by itself (a canary is promoted or rolled back), and retries versions that could not be run,
-    /// until the server stops.
+    /// Follows what the engine decides by itself (a canary is promoted or rolled back), and retries versions that could
+    /// not be run, until the server stops.
     pub async fn follow(self, shutdown: Shutdown) {
         let mut events = self.inner.store.watch();
         let mut look = tokio::time::interval(limits::PROBLEM_RETRY);
@@ -253,8 +253,8 @@ impl Registry {
         self.read(|loaded| loaded.served_by.get(queue).cloned())
     }
 
-    /// The code that an attempt of this version runs, and its permissions and limits. `served` are the queues that the plugin
-    /// served when the job was claimed.
+    /// The code that an attempt of this version runs, and its permissions and limits. `served` are the queues that the
+    /// plugin served when the job was claimed.
     pub async fn attempt_setup(
         &self,
         plugin: &Name,

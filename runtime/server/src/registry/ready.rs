@@ -1,8 +1,8 @@
-//! Which versions this server cannot run, and why: the component is damaged, or no longer accepted, or was granted a folder that this
-//! server no longer allows.
+//! Which versions this server cannot run, and why: the component is damaged, or no longer accepted, or was granted a
+//! folder that this server no longer allows.
 //!
-//! A plugin whose active version is one of them is not ready. Its jobs wait: nothing is claimed from its queues. Each such version is
-//! retried from time to time, and uploading the same bytes repairs it immediately.
+//! A plugin whose active version is one of them is not ready. Its jobs wait: nothing is claimed from its queues. Each
+//! such version is retried from time to time, and uploading the same bytes repairs it immediately.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -57,8 +57,8 @@ impl Registry {
         self.read(|loaded| loaded.problems.get(version).map(|problem| problem.why.clone()))
     }
 
-    /// A folder that the plugin was granted and that this server no longer allows, with what to do about it. The plugin's jobs
-    /// would all fail, so they wait.
+    /// A folder that the plugin was granted and that this server no longer allows, with what to do about it. The
+    /// plugin's jobs would all fail, so they wait.
     pub(super) fn refused_folder(&self, plugin: &Plugin) -> Option<String> {
         self.read(|loaded| loaded.refused_folder(plugin, &self.inner.scope))
     }

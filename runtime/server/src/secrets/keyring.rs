@@ -1,10 +1,10 @@
-//! The keys that encrypt secrets: a file with a line `ID:KEY` for each. The newest encrypts; those before it decrypt what they have
-//! encrypted, until a rotation has encrypted that anew and they are dropped.
+//! The keys that encrypt secrets: a file with a line `ID:KEY` for each. The newest encrypts; those before it decrypt
+//! what they have encrypted, until a rotation has encrypted that anew and they are dropped.
 //!
 //! The store's data keys are encrypted with them as well, so the store needs the file before anything else.
 //!
-//! A ciphertext begins with the id of its key. One of a server that knew no ids does not, and belongs to key 0: that of a file with a
-//! key and nothing else.
+//! A ciphertext begins with the id of its key. One of a server that knew no ids does not, and belongs to key 0: that of
+//! a file with a key and nothing else.
 
 use std::fmt;
 use std::fs::OpenOptions;
@@ -105,8 +105,8 @@ impl Keyring {
         self.keys.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The key to encrypt with. It is not dropped from the file before it is dropped here: whoever stores what they have encrypted
-    /// keeps it until that is stored.
+    /// The key to encrypt with. It is not dropped from the file before it is dropped here: whoever stores what they
+    /// have encrypted keeps it until that is stored.
     pub fn current(&self) -> Arc<SecretKey> {
         Arc::clone(self.keys().last().expect("a keyring has a key"))
     }

@@ -1,9 +1,10 @@
-//! Secrets: encrypted on disk, decrypted in memory, and passed to the attempts of plugins that are granted them. The signing secrets
-//! of webhooks, in both directions, are encrypted with the same keys, and decrypted by whatever signs or verifies.
+//! Secrets: encrypted on disk, decrypted in memory, and passed to the attempts of plugins that are granted them. The
+//! signing secrets of webhooks, in both directions, are encrypted with the same keys, and decrypted by whatever signs
+//! or verifies.
 //!
-//! The cipher is XChaCha20-Poly1305 with a new nonce each time and the secret's name as associated data; the keys are in a separate
-//! file, see `keyring`, and are replaced by `rotation`. A value never appears in a log, an event, an error or a response. A checkpoint
-//! that contains one is encrypted as a whole, see `checkpoints`.
+//! The cipher is XChaCha20-Poly1305 with a new nonce each time and the secret's name as associated data; the keys are
+//! in a separate file, see `keyring`, and are replaced by `rotation`. A value never appears in a log, an event, an
+//! error or a response. A checkpoint that contains one is encrypted as a whole, see `checkpoints`.
 
 pub mod keyring;
 pub mod rotation;
@@ -58,8 +59,9 @@ pub enum KeyError {
 const ADVICE: &str = "Restore the original key file, or name it with --secret-key-file";
 
 impl Secrets {
-    /// Decrypts every secret with the keys, of which the first is created if there are no secrets yet. What was encrypted with a key
-    /// before the newest is encrypted anew: a rotation was interrupted, or somebody has added a key to the file.
+    /// Decrypts every secret with the keys, of which the first is created if there are no secrets yet. What was
+    /// encrypted with a key before the newest is encrypted anew: a rotation was interrupted, or somebody has added a
+    /// key to the file.
     pub async fn load(store: Store, key_file: &KeyFile) -> Result<Secrets, KeyError> {
         let rows = store.secrets().await?;
         let signing = stored_signing(&store).await?;
@@ -83,7 +85,8 @@ impl Secrets {
         Ok(secrets)
     }
 
-    /// The key to encrypt with. Whoever stores the ciphertext keeps it until that is stored, so that it is not dropped meanwhile.
+    /// The key to encrypt with. Whoever stores the ciphertext keeps it until that is stored, so that it is not dropped
+    /// meanwhile.
     pub fn key(&self) -> Arc<SecretKey> {
         self.inner.keys.current()
     }

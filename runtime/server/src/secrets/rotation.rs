@@ -1,8 +1,9 @@
 //! Replacing the key that encrypts secrets, while the server runs.
 //!
-//! A rotation adds a key to the file, then encrypts anew what older keys have encrypted, in steps that each leave everything readable
-//! with the keys of the file: an interruption between any two of them harms nothing, and the next start or rotation goes on. Encrypted
-//! checkpoints are not encrypted anew, since only an attempt may decrypt them; an old key is dropped when none of them needs it.
+//! A rotation adds a key to the file, then encrypts anew what older keys have encrypted, in steps that each leave
+//! everything readable with the keys of the file: an interruption between any two of them harms nothing, and the next
+//! start or rotation goes on. Encrypted checkpoints are not encrypted anew, since only an attempt may decrypt them; an
+//! old key is dropped when none of them needs it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -52,7 +53,8 @@ pub enum RotateError {
 }
 
 impl Secrets {
-    /// Adds a key and encrypts anew with it. `caller` is the store of whoever asks, which the audit log names; `store` has everything.
+    /// Adds a key and encrypts anew with it. `caller` is the store of whoever asks, which the audit log names; `store`
+    /// has everything.
     pub async fn rotate(&self, caller: &Store, store: &Store) -> Result<Rotated, RotateError> {
         let _alone = self.inner.rotating.lock().await;
         if self.inner.keys.is_full() {
@@ -90,8 +92,8 @@ impl Secrets {
         Ok(Rotated { current, encrypted_anew, dropped, kept: needed.chain(kept).collect() })
     }
 
-    /// Encrypts with the current key what older ones have encrypted; returns how much that was. Somebody may change a secret
-    /// meanwhile: the store replaces a ciphertext only if it is still the one that was read.
+    /// Encrypts with the current key what older ones have encrypted; returns how much that was. Somebody may change a
+    /// secret meanwhile: the store replaces a ciphertext only if it is still the one that was read.
     pub(super) async fn encrypt_anew(&self, caller: &Store, store: &Store) -> Result<usize, Error> {
         let mut done = 0;
         loop {

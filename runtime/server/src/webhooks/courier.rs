@@ -1,5 +1,6 @@
-//! The task that delivers the events of one webhook: page after page of stored events, then waits for more. An event that does not
-//! arrive is tried again after growing pauses, then given up, so that one that is not accepted does not stop the rest.
+//! The task that delivers the events of one webhook: page after page of stored events, then waits for more. An event
+//! that does not arrive is tried again after growing pauses, then given up, so that one that is not accepted does not
+//! stop the rest.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
-//! Webhooks. Outgoing: events are sent to their addresses at least once, in order and signed. Incoming: requests of other services
-//! whose signature is verified (`inbound`).
+//! Webhooks. Outgoing: events are sent to their addresses at least once, in order and signed. Incoming: requests of
+//! other services whose signature is verified (`inbound`).
 //!
-//! One task for each outgoing webhook (`courier`) reads stored events after its durable cursor, so that a slow address delays no other
-//! and delivery continues after a restart where it stopped. Nothing is delivered to private or loopback addresses unless the server
-//! was started with `--webhooks-private`.
+//! One task for each outgoing webhook (`courier`) reads stored events after its durable cursor, so that a slow address
+//! delays no other and delivery continues after a restart where it stopped. Nothing is delivered to private or loopback
+//! addresses unless the server was started with `--webhooks-private`.
 
 mod courier;
 pub mod inbound;
@@ -103,7 +103,8 @@ impl Webhooks {
         }
     }
 
-    /// Stops the tasks of webhooks that are gone or disabled, tells the others what was edited, and starts those that are missing.
+    /// Stops the tasks of webhooks that are gone or disabled, tells the others what was edited, and starts those that
+    /// are missing.
     fn keep_running(&self, hooks: Vec<Webhook>, running: &mut HashMap<String, RunningCourier>) {
         let parts = &self.parts;
         let enabled: Vec<Webhook> = hooks.into_iter().filter(|hook| hook.enabled).collect();

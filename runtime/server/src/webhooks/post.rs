@@ -1,5 +1,5 @@
-//! One POST to an external address: the name is resolved once, every address it has is checked, and the connection is made to a
-//! checked one. Redirects are not followed, because they would bypass the check.
+//! One POST to an external address: the name is resolved once, every address it has is checked, and the connection is
+//! made to a checked one. Redirects are not followed, because they would bypass the check.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, LazyLock};

@@ -1,4 +1,5 @@
-//! One message to one address, once: signed with every secret that is valid, and the answer as an entry of what was delivered.
+//! One message to one address, once: signed with every secret that is valid, and the answer as an entry of what was
+//! delivered.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! HMAC-SHA256, with which all webhooks are signed, and the comparison that takes equally long for a wrong signature and a right one.
+//! HMAC-SHA256, with which all webhooks are signed, and the comparison that takes equally long for a wrong signature
+//! and a right one.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Standard Webhooks (standardwebhooks.com), in both directions: the names of the headers, secrets, and what is signed, which is the
-//! id, the time and the body.
+//! Standard Webhooks (standardwebhooks.com), in both directions: the names of the headers, secrets, and what is signed,
+//! which is the id, the time and the body.
 
 use base64::Engine;
 use base64::alphabet::STANDARD as ALPHABET;

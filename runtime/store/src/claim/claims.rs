@@ -25,7 +25,8 @@ pub(crate) struct Waiter {
 pub struct WaitingClaims {
     /// By ticket: the longest waiting first.
     waiters: BTreeMap<u64, Waiter>,
-    /// Those of workers that look at a queue, and those of this process; local ones that take whatever is served stand under no name.
+    /// Those of workers that look at a queue, and those of this process; local ones that take whatever is served stand
+    /// under no name.
     by_queue: HashMap<QueueName, BTreeSet<u64>>,
     local: HashMap<QueueName, BTreeSet<u64>>,
     anything: BTreeSet<u64>,

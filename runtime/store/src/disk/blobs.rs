@@ -1,7 +1,8 @@
 //! Large bodies and components: content-addressed files, durable before the command that names them is sent.
 //!
-//! A body may be encrypted with the key of its namespace. Its file is then named by the digest of the ciphertext, so the row of the
-//! job, which names the file, also says which ciphertext it is; and equal bodies are different files. Its length is that of the text.
+//! A body may be encrypted with the key of its namespace. Its file is then named by the digest of the ciphertext, so
+//! the row of the job, which names the file, also says which ciphertext it is; and equal bodies are different files.
+//! Its length is that of the text.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -54,8 +55,8 @@ impl Blobs {
         }
     }
 
-    /// Stores the bytes, or finds them stored already. Durable when it returns. A file that no longer holds what it should is
-    /// written again.
+    /// Stores the bytes, or finds them stored already. Durable when it returns. A file that no longer holds what it
+    /// should is written again.
     pub fn put(&self, bytes: &Bytes) -> io::Result<Blob> {
         let blob = Blob { sha256: Sha256::digest(bytes).into(), len: bytes.len() as u64 };
         let path = self.path(&blob);

@@ -1,5 +1,6 @@
-//! What must be true of a data folder before it is opened: no other process has it open, its format is known, and everything that was ever
-//! acknowledged is in it. Otherwise it is refused, with advice on what to do, and none that would lead to a store with less.
+//! What must be true of a data folder before it is opened: no other process has it open, its format is known, and
+//! everything that was ever acknowledged is in it. Otherwise it is refused, with advice on what to do, and none that
+//! would lead to a store with less.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read};
@@ -79,7 +80,8 @@ fn read_format(dir: &Path) -> Result<bool, OpenError> {
     }
 }
 
-/// What a folder with acknowledged commits must have. fjall would create it where it is missing, and begin empty without an error.
+/// What a folder with acknowledged commits must have. fjall would create it where it is missing, and begin empty
+/// without an error.
 pub(crate) fn check_there(dir: &Path, acknowledged: u64) -> Result<(), OpenError> {
     let missing = |file: PathBuf, what: String| Err(OpenError::Damaged { file, what, advice: MISSING.into() });
     if acknowledged > 0 && !marker(dir).is_file() {
@@ -139,8 +141,9 @@ fn write_whole(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     blobs::sync(dir)
 }
 
-/// Clears away a database whose creation was interrupted, which fjall cannot take up again. Only one that never held anything:
-/// nothing was acknowledged, its parts were not listed, its journal is blank and none of its keyspaces has a table.
+/// Clears away a database whose creation was interrupted, which fjall cannot take up again. Only one that never held
+/// anything: nothing was acknowledged, its parts were not listed, its journal is blank and none of its keyspaces has a
+/// table.
 pub(crate) fn clear_unfinished(dir: &Path) -> io::Result<()> {
     let acknowledged = fs::metadata(dir.join("witness")).map_or(true, |found| found.len() > 0);
     if acknowledged || dir.join("parts").exists() || !store_dir(dir).exists() {
@@ -221,7 +224,8 @@ fn only_journal(dir: &Path) -> PathBuf {
     }
 }
 
-/// A database that was opened, and does not take the first commit. It may have met a damaged table in the background by then.
+/// A database that was opened, and does not take the first commit. It may have met a damaged table in the background by
+/// then.
 pub(crate) fn not_written(dir: &Path, disk: &FjallDisk, error: DiskError) -> OpenError {
     let damaged = match error {
         DiskError::Io(_) if disk.takes_writes().is_err() => damage::damaged_among(&disk.places()),

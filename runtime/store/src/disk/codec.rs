@@ -1,7 +1,8 @@
 //! How rows look on disk: a format version, then the value in postcard.
 //!
 //! The types are core's own, so a move costs no second copy of the job. When one of them changes its shape, the old
-//! shape stays here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each format.
+//! shape stays here under its version number and converted on reading; `tests/fixtures` holds one packed folder of each
+//! format.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,9 +13,9 @@ use crate::store::old_formats;
 /// The format that nearly every row is written in today.
 pub const FORMAT: u8 = 1;
 
-/// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into, that of webhooks
-/// two secrets and the numbers of the stored deliveries, that of jobs how deep below the first job they are. The third one of plugins
-/// has the schemas of payloads.
+/// The format of the rows of a space. The second one of plugins and grants has the queues that may be spawned into,
+/// that of webhooks two secrets and the numbers of the stored deliveries, that of jobs how deep below the first job
+/// they are. The third one of plugins has the schemas of payloads.
 fn format(space: Space) -> u8 {
     match space {
         Space::Plugins => 3,

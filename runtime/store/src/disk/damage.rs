@@ -1,5 +1,5 @@
-//! Which file of the database is damaged. fjall says that something cannot be read, not where it lies; so the files that may hold it
-//! are read once more, one by one. Reads only: nothing is changed, and nothing stays open.
+//! Which file of the database is damaged. fjall says that something cannot be read, not where it lies; so the files
+//! that may hold it are read once more, one by one. Reads only: nothing is changed, and nothing stays open.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -17,10 +17,12 @@ use crate::idle_thread::use_idle_priority;
 use crate::limits;
 use crate::store::store_dir;
 
-/// Rows of a table that are read in search of its damaged block. An iterator is at most a few blocks ahead of the rows it has returned.
+/// Rows of a table that are read in search of its damaged block. An iterator is at most a few blocks ahead of the rows
+/// it has returned.
 const ROWS: usize = 4_096;
 
-/// Whether a file does not hold what was written to it, or is missing; as opposed to a refusal by the operating system, which passes.
+/// Whether a file does not hold what was written to it, or is missing; as opposed to a refusal by the operating system,
+/// which passes.
 pub fn is_damage(error: &::fjall::Error) -> bool {
     match error {
         ::fjall::Error::Io(error) | ::fjall::Error::Storage(LsmError::Io(error)) => is_damage_io(error),
@@ -64,7 +66,8 @@ pub fn table(keyspace: &Keyspace, from: Bound<Slice>, until: Bound<Slice>, back:
     found.map(|table| table.path.to_path_buf())
 }
 
-/// The file that prevents a database from being opened, and what is wrong with it. None if all tables and their lists can be read.
+/// The file that prevents a database from being opened, and what is wrong with it. None if all tables and their lists
+/// can be read.
 pub(crate) fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)> {
     let cache = Arc::new(Cache::with_capacity_bytes(0));
     let mut keyspaces: Vec<PathBuf> =
@@ -90,8 +93,8 @@ pub(crate) fn file_that_prevents_opening(dir: &Path) -> Option<(PathBuf, String)
     None
 }
 
-/// Looks for a damaged table by reading all of them, on a thread of its own: what fjall gives up on when it merges tables is only known
-/// to its log.
+/// Looks for a damaged table by reading all of them, on a thread of its own: what fjall gives up on when it merges
+/// tables is only known to its log.
 #[derive(Default)]
 pub struct Suspicion {
     found: Mutex<Option<String>>,
@@ -159,7 +162,8 @@ fn damaged_table(keyspace: &Path, holds: &'static str) -> Option<DiskError> {
     None
 }
 
-/// The tables that a keyspace consists of, as its list of tables (`v` and a number) has them: a crash may have left others beside them.
+/// The tables that a keyspace consists of, as its list of tables (`v` and a number) has them: a crash may have left
+/// others beside them.
 fn tables_of(keyspace: &Path) -> Result<Vec<PathBuf>, (PathBuf, LsmError)> {
     let current = keyspace.join("current");
     let number = File::open(&current).and_then(|mut file| number::<8>(&mut file).map(u64::from_le_bytes));

@@ -1,8 +1,9 @@
 //! The keys that encrypt what users store: one for each namespace, and one for rows that several namespaces share.
 //!
-//! Data keys are stored in the database, each encrypted ("wrapped") by the server, which alone knows key files. The cipher is
-//! AES-256-GCM. No nonce is used twice: each opening of the store derives its own key from a data key and a random salt, and counts.
-//! A restored copy of a folder therefore never repeats what the original has done. A ciphertext names its data key and its salt.
+//! Data keys are stored in the database, each encrypted ("wrapped") by the server, which alone knows key files. The
+//! cipher is AES-256-GCM. No nonce is used twice: each opening of the store derives its own key from a data key and a
+//! random salt, and counts. A restored copy of a folder therefore never repeats what the original has done. A
+//! ciphertext names its data key and its salt.
 //!
 //! Which rows are encrypted, and with whose key, is in `encrypted`.
 
@@ -37,7 +38,8 @@ const READERS: usize = 1024;
 
 /// Encrypts and decrypts data keys.
 pub trait KeyWrap: fmt::Debug + Send + Sync {
-    /// Called before the others, with how much is stored that the server's keys have encrypted. The error says what to do.
+    /// Called before the others, with how much is stored that the server's keys have encrypted. The error says what to
+    /// do.
     fn prepare(&self, ciphertexts: usize) -> Result<(), String>;
 
     /// `None` only if the system has no randomness.
@@ -190,7 +192,8 @@ impl DataKeys {
 
     /// Makes the key of a namespace, unless somebody else just has.
     fn make(&self, namespace: &str) -> Result<Arc<Writer>, String> {
-        // Held while it is wrapped: whoever replaces the server's key finds it stored or unsaved, and misses none in between.
+        // Held while it is wrapped: whoever replaces the server's key finds it stored or unsaved, and misses none in
+        // between.
         let mut state = self.write();
         if let Some(writer) = state.current.get(namespace) {
             return Ok(Arc::clone(writer));

@@ -1,5 +1,6 @@
-//! Which rows are encrypted, and with whose key: those with texts of users. What rows are found by is not: names, ids, tags, keys of
-//! records, times and states. The key of a row is bound to its text, so a row moved to another job or kind cannot be read.
+//! Which rows are encrypted, and with whose key: those with texts of users. What rows are found by is not: names, ids,
+//! tags, keys of records, times and states. The key of a row is bound to its text, so a row moved to another job or
+//! kind cannot be read.
 
 use crate::disk::data_keys::{DataKeys, ENCRYPTED};
 use crate::disk::{DiskError, Space, Value};

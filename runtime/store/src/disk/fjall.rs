@@ -76,7 +76,8 @@ impl FjallDisk {
         FjallDisk { keys, ..self }
     }
 
-    /// Whether it accepts writes. After one that failed, also in the background, fjall accepts none until it is reopened.
+    /// Whether it accepts writes. After one that failed, also in the background, fjall accepts none until it is
+    /// reopened.
     pub(crate) fn takes_writes(&self) -> Result<(), DiskError> {
         self.db.persist(PersistMode::Buffer).map_err(|error| DiskError::Io(explain(&error)))
     }
@@ -86,8 +87,8 @@ impl FjallDisk {
         Arc::strong_count(&self.spaces) > 1
     }
 
-    /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as it
-    /// is written. Not to be held for long: what it sees cannot be reclaimed.
+    /// What is stored at this moment. Reads for callers go through one: outside it, `get` sees a commit part by part as
+    /// it is written. Not to be held for long: what it sees cannot be reclaimed.
     pub fn view(&self) -> View {
         View { snapshot: self.db.snapshot(), spaces: Arc::clone(&self.spaces), keys: self.keys.clone() }
     }
@@ -110,8 +111,8 @@ impl FjallDisk {
         self.db.seqno()
     }
 
-    /// Whether there are journals besides the one that is written to, or that one has the size at which fjall begins another with
-    /// the next table it writes.
+    /// Whether there are journals besides the one that is written to, or that one has the size at which fjall begins
+    /// another with the next table it writes.
     pub(crate) fn has_spare_journal(&self) -> bool {
         self.db.journal_count() > 1 || self.db.journal_disk_space().is_ok_and(|bytes| bytes > JOURNAL_FULL)
     }

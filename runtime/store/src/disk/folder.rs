@@ -1,5 +1,5 @@
-//! The data folder as it was opened. A folder that was removed, unmounted or replaced under a running server is noticed here, so
-//! that nothing is ever written into what lies under its path instead.
+//! The data folder as it was opened. A folder that was removed, unmounted or replaced under a running server is noticed
+//! here, so that nothing is ever written into what lies under its path instead.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -70,8 +70,8 @@ impl DataFolder {
         Ok(())
     }
 
-    /// Whether the database's own marker is where it was: cheap enough for every commit. Its path leads through the folder and
-    /// the database, so it is another file as soon as one of them is.
+    /// Whether the database's own marker is where it was: cheap enough for every commit. Its path leads through the
+    /// folder and the database, so it is another file as soon as one of them is.
     pub(crate) fn is_here(&self) -> Result<(), String> {
         let parts = self.parts.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         parts.last().map_or(Ok(()), |(path, identity)| same(path, *identity))
@@ -83,8 +83,8 @@ impl DataFolder {
         parts.iter().try_for_each(|(path, identity)| same(path, *identity))
     }
 
-    /// Whether the disk has room for a large commit: asked before a database that can still be read is given up. The file
-    /// is made where the journal lies, which may be another disk than the folder's.
+    /// Whether the disk has room for a large commit: asked before a database that can still be read is given up. The
+    /// file is made where the journal lies, which may be another disk than the folder's.
     pub fn probe(&self) -> io::Result<()> {
         let path = store_dir(&self.dir).join("probe");
         let taken = take_room(&path);

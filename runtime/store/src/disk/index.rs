@@ -49,8 +49,8 @@ pub fn entries(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     out
 }
 
-/// The entries that a job has from its creation to its removal, with their value. Only a move to another queue, and other tags,
-/// change one.
+/// The entries that a job has from its creation to its removal, with their value. Only a move to another queue, and
+/// other tags, change one.
 pub fn lasting(job: &Job, queue: u32) -> Vec<(IndexKey, Vec<u8>)> {
     let birth = keys::birth(job);
     let mut out = vec![((Space::Born, keys::born(queue, &birth)), lasting_value(job))];

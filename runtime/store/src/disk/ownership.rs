@@ -13,8 +13,8 @@ const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
-/// Creates the folder, or removes the permissions of others from one that exists. One of another user is refused before anything is
-/// written, also to root: files that root makes in it would lock its owner out.
+/// Creates the folder, or removes the permissions of others from one that exists. One of another user is refused before
+/// anything is written, also to root: files that root makes in it would lock its owner out.
 pub fn prepare(dir: &Path) -> Result<(), OpenError> {
     let refused = |error: io::Error| check::refused(dir, &error);
     for path in [dir, &store_dir(dir)] {

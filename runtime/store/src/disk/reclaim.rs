@@ -1,9 +1,10 @@
 //! Disk space of removed jobs, given back while the server runs.
 //!
-//! fjall gives space back as a side effect of writing: a journal is removed when every keyspace has written its part of it to tables,
-//! and the rows of removed jobs disappear when their table is merged with the one that holds the removal. A store that has become quiet
-//! would keep both. So one thread of low priority looks every few seconds whether much of what lies there is of no use, and has it
-//! written out and merged: while little is committed, or after some minutes all the same.
+//! fjall gives space back as a side effect of writing: a journal is removed when every keyspace has written its part of
+//! it to tables, and the rows of removed jobs disappear when their table is merged with the one that holds the removal.
+//! A store that has become quiet would keep both. So one thread of low priority looks every few seconds whether much of
+//! what lies there is of no use, and has it written out and merged: while little is committed, or after some minutes
+//! all the same.
 //!
 //! It never touches what is committed: a crash in between leaves the old files or the new ones.
 
@@ -33,8 +34,8 @@ pub struct Reclaimer {
     pub alive: Weak<()>,
 }
 
-/// A row of each keyspace that is never read: its key is behind all others. A keyspace from which everything was removed has no row
-/// that shows how far it has been written out, and would hold the journals for ever.
+/// A row of each keyspace that is never read: its key is behind all others. A keyspace from which everything was
+/// removed has no row that shows how far it has been written out, and would hold the journals for ever.
 const MARKER: [u8; 65] = [u8::MAX; 65];
 
 /// What the thread remembers between two looks.
@@ -46,7 +47,8 @@ struct Memory {
     busy_since: Option<Instant>,
     /// Keyspaces with a damaged table: merging them fails.
     damaged: [bool; Space::ALL.len()],
-    /// After a try that failed or left something, because somebody was reading: not before this, and how long that pause is.
+    /// After a try that failed or left something, because somebody was reading: not before this, and how long that
+    /// pause is.
     not_before: Option<Instant>,
     pause: Duration,
 }
@@ -202,7 +204,8 @@ fn write_out(disk: &FjallDisk, keyspace: &Keyspace) -> Result<(), ::fjall::Error
     wait_until(disk, || keyspace.sealed_memtable_count() == 0)
 }
 
-/// Waits for fjall's threads; not for long, and not when they have given up: then the database is to be reopened, and must not be held.
+/// Waits for fjall's threads; not for long, and not when they have given up: then the database is to be reopened, and
+/// must not be held.
 fn wait_until(disk: &FjallDisk, done: impl Fn() -> bool) -> Result<(), ::fjall::Error> {
     let until = Instant::now() + limits::RECLAIM_WAIT;
     while !done() {

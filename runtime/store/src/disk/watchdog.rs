@@ -1,5 +1,5 @@
-//! The watchdog: one quiet thread that makes the witness durable about once a second, has the engine look whether its folder is
-//! still there, ends a commit that is stuck, and removes blob files that no job holds.
+//! The watchdog: one quiet thread that makes the witness durable about once a second, has the engine look whether its
+//! folder is still there, ends a commit that is stuck, and removes blob files that no job holds.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -47,8 +47,8 @@ impl Watchdog {
                 synced = acknowledged;
             }
             self.end_stuck_commit();
-            // Without this an idle server would notice only with its next commit. Where there is no place in the queue the
-            // engine commits all the time, and looks then.
+            // Without this an idle server would notice only with its next commit. Where there is no place in the queue
+            // the engine commits all the time, and looks then.
             if let Some(requests) = self.requests.upgrade() {
                 let _ = requests.try_send(Request::Check);
             }

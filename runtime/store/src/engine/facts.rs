@@ -82,8 +82,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The checkpoint that a command would replace: read only for a job that has crashed, where it matters whether the new one
-    /// differs.
+    /// The checkpoint that a command would replace: read only for a job that has crashed, where it matters whether the
+    /// new one differs.
     fn checkpoint_before(&self, job: &Job, command: &Command) -> Result<Option<Vec<u8>>, DiskError> {
         if command.checkpoint().is_none() || job.crashes == 0 || !matches!(job.checkpoint, BodyRef::Inline { .. }) {
             return Ok(None);

@@ -71,7 +71,8 @@ pub struct Meta {
 
 pub const META_KEY: &[u8] = b"meta";
 
-/// How many attempts run, and how many events are stored, as the engine counts them in memory: for tests, which count again.
+/// How many attempts run, and how many events are stored, as the engine counts them in memory: for tests, which count
+/// again.
 #[doc(hidden)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryCounts {
@@ -82,7 +83,8 @@ pub struct MemoryCounts {
     pub events: u64,
 }
 
-/// Each part owns what it needs to keep its own rows, counters and memory consistent; the engine moves jobs between them.
+/// Each part owns what it needs to keep its own rows, counters and memory consistent; the engine moves jobs between
+/// them.
 pub struct Engine<D> {
     pub(crate) disk: D,
     pub(crate) tuning: limits::Tuning,
@@ -262,8 +264,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The job; none if it does not exist or its row is damaged: that must not stop the work on all other jobs. A command that
-    /// names the job is refused with the reason, see `damage_of`.
+    /// The job; none if it does not exist or its row is damaged: that must not stop the work on all other jobs. A
+    /// command that names the job is refused with the reason, see `damage_of`.
     pub(crate) fn load(&mut self, id: JobId) -> Result<Option<&Job>, DiskError> {
         if self.unsaved.is_removed(id) {
             return Ok(None);
@@ -339,8 +341,8 @@ impl<D: Disk> Engine<D> {
         retry::mix(self.meta.seed)
     }
 
-    /// The disk has failed: everybody who waits gets the error. Returns the attempts of this process that are still running, without
-    /// those whose claim was not answered.
+    /// The disk has failed: everybody who waits gets the error. Returns the attempts of this process that are still
+    /// running, without those whose claim was not answered.
     pub fn abandon(&mut self, error: &Error) -> HashSet<(JobId, Token)> {
         for lost in std::mem::take(&mut self.waiting.lost) {
             self.local.remove(&(lost.job.id, lost.token));

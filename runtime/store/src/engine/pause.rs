@@ -1,9 +1,10 @@
-//! A pause of everything: nothing is claimed and nothing happens by itself until somebody resumes. For a restored copy of a data
-//! folder, whose jobs must not run beside those of the original.
+//! A pause of everything: nothing is claimed and nothing happens by itself until somebody resumes. For a restored copy
+//! of a data folder, whose jobs must not run beside those of the original.
 //!
-//! It is a separate row, so that it survives restarts. While it exists no claim gets a job, no timer fires (delays, retries,
-//! expiry, leases, schedules), retention removes nothing, and bulk operations that were begun before it wait. What people ask for
-//! is done: jobs are stored, cancelled, moved and deleted, and what follows from that for other jobs follows.
+//! It is a separate row, so that it survives restarts. While it exists no claim gets a job, no timer fires (delays,
+//! retries, expiry, leases, schedules), retention removes nothing, and bulk operations that were begun before it wait.
+//! What people ask for is done: jobs are stored, cancelled, moved and deleted, and what follows from that for other
+//! jobs follows.
 
 use windlass_core::Time;
 
@@ -36,7 +37,8 @@ impl<D: Disk> Engine<D> {
         }
         self.release.set_paused(None);
         self.unsaved.batch.delete(Space::Meta, KEY.to_vec());
-        // Workers have as long as after a start to show that they live: their heartbeats may have reached another server.
+        // Workers have as long as after a start to show that they live: their heartbeats may have reached another
+        // server.
         self.started_at = self.now;
         self.queues.wake_all();
         self.unsaved.require_commit();

@@ -1,4 +1,5 @@
-//! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again, cron.
+//! What time brings, done at the start of a group: delays that are over, leases that lapse, limits that open again,
+//! cron.
 
 use windlass_core::schedule::{Begin, Schedule, SkipReason};
 use windlass_core::{Command, Name, ScheduleHappening, Time};
@@ -81,7 +82,8 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// One run of a schedule, unless its last one is still going and that matters. A run that does not take place is noted.
+    /// One run of a schedule, unless its last one is still going and that matters. A run that does not take place is
+    /// noted.
     pub(crate) fn run_instant(&mut self, schedule: &mut Schedule, instant: Time) -> Result<(), DiskError> {
         let unfinished = match schedule.last_job {
             Some(last) => self.load(last)?.filter(|job| !job.is_ended()).map(|job| job.id),

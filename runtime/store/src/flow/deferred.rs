@@ -1,4 +1,5 @@
-//! Links between jobs, and the work that flows have left to do: in bounded steps, from what earlier groups have committed.
+//! Links between jobs, and the work that flows have left to do: in bounded steps, from what earlier groups have
+//! committed.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +64,8 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// The job is removed: so are the links to what it waited for. The jobs that wait for it have been noted as work before.
+    /// The job is removed: so are the links to what it waited for. The jobs that wait for it have been noted as work
+    /// before.
     pub(crate) fn drop_links(&mut self, job: &Job) -> Result<(), DiskError> {
         if job.links.as_ref().is_none_or(|links| links.depends_on == 0) {
             return Ok(());
@@ -165,8 +167,9 @@ impl<D: Disk> Engine<D> {
 }
 
 impl<D: Disk> Engine<D> {
-    /// Removes up to `room` children of a job that waits for everything below it to be removed. Returns whether that was all, and
-    /// how many were looked at. Children that have children themselves are removed after those, as follow-ups of their own.
+    /// Removes up to `room` children of a job that waits for everything below it to be removed. Returns whether that
+    /// was all, and how many were looked at. Children that have children themselves are removed after those, as
+    /// follow-ups of their own.
     fn remove_children(&mut self, parent: JobId, room: usize) -> Result<(bool, usize), DiskError> {
         let Some(job) = self.load(parent)?.filter(|job| job.removing().is_some()) else { return Ok((true, 0)) };
         let (spawned, adopted) = (job.children, job.adopted());

@@ -153,7 +153,8 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// A child of a parent that may wait has moved. `job` is its last row when it was removed (`is` is none): nobody can read it later.
+    /// A child of a parent that may wait has moved. `job` is its last row when it was removed (`is` is none): nobody
+    /// can read it later.
     fn note_failed_child(&mut self, parent: JobId, job: &Job, is: Option<State>) {
         let noted = &mut self.flows.failed;
         match is {
@@ -175,7 +176,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The numbers of a job's children are removed with the last of the job and its children; `going`: the job itself is being removed.
+    /// The numbers of a job's children are removed with the last of the job and its children; `going`: the job itself
+    /// is being removed.
     fn drop_family(&mut self, parent: JobId, going: bool) -> Result<(), DiskError> {
         let gone = going || self.load(parent)?.is_none();
         let key = keys::family(parent);

@@ -1,5 +1,5 @@
-//! Records: written and marked in the commit of what they came with, found by queue and key, by mark, and by the job that
-//! owns them.
+//! Records: written and marked in the commit of what they came with, found by queue and key, by mark, and by the job
+//! that owns them.
 
 use windlass_core::{JobId, NewMark, NewRecord, Queue, QueueName, Record, Refusal};
 

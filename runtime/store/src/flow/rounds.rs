@@ -1,5 +1,5 @@
-//! Rounds in the engine: the numbers of each round follow the moves of its jobs, and before a commit it is looked at which
-//! round of a queue may run. Opening one may touch many jobs, so it is noted as work.
+//! Rounds in the engine: the numbers of each round follow the moves of its jobs, and before a commit it is looked at
+//! which round of a queue may run. Opening one may touch many jobs, so it is noted as work.
 //!
 //! In memory are the rounds of every queue, not their jobs: as many rows as a tree is deep. Which round may run is
 //! always worked out from them, never remembered.
@@ -99,8 +99,8 @@ impl Rounds {
         self.levels.get(&queue).map_or(Position::Idle, Levels::position)
     }
 
-    /// Drops what is not needed any more, and returns the round that is to be opened: it runs, jobs wait for it, and no work is
-    /// noted that would make them pending. After this call it is.
+    /// Drops what is not needed any more, and returns the round that is to be opened: it runs, jobs wait for it, and no
+    /// work is noted that would make them pending. After this call it is.
     fn tidy(&mut self, queue: u32) -> Option<u32> {
         let levels = self.levels.get_mut(&queue)?;
         if levels.course.current.is_none() {
@@ -133,8 +133,8 @@ impl Rounds {
 }
 
 impl<D: Disk> Engine<D> {
-    /// A job has changed its state, was stored or removed: the counts of its round follow. `forgotten` is one that its parent creates
-    /// again.
+    /// A job has changed its state, was stored or removed: the counts of its round follow. `forgotten` is one that its
+    /// parent creates again.
     pub(crate) fn follow_round(&mut self, was: Option<&Job>, is: Option<&Job>, forgotten: bool) {
         let [from, to] = [was, is].map(|job| job.and_then(|job| self.place_of(job)));
         if from.is_none() && to.is_none() {
@@ -183,7 +183,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// A queue is no longer idle. Should its first job have ended at once, nothing else would notify the queues behind its gate.
+    /// A queue is no longer idle. Should its first job have ended at once, nothing else would notify the queues behind
+    /// its gate.
     fn touch_neighbours_of(&mut self, queue: u32) {
         let row = self.queues.by_id(queue).map(|queue| &queue.row);
         let Some((name, gate)) = row.map(|row| (row.name.clone(), row.settings.gate.clone())) else { return };
@@ -228,7 +229,8 @@ impl<D: Disk> Engine<D> {
         open.map(|round| Bound::lower(*round)).into_iter().chain(lead).chain(behind).collect()
     }
 
-    /// Once all else of a group is decided: has a round ended, and may another run? False when there was nothing to look at.
+    /// Once all else of a group is decided: has a round ended, and may another run? False when there was nothing to
+    /// look at.
     pub(crate) fn settle_rounds(&mut self) -> bool {
         let Some(id) = self.rounds.touched.pop_first() else { return false };
         let Some(queue) = self.queues.by_id(id) else { return true };
@@ -313,7 +315,8 @@ impl<D: Disk> Engine<D> {
         named_by_gates(name, self.rounds.behind(name))
     }
 
-    /// Settings have changed, or a queue was removed: the gates are read again, and all queues with rounds are looked at.
+    /// Settings have changed, or a queue was removed: the gates are read again, and all queues with rounds are looked
+    /// at.
     pub(crate) fn regate(&mut self) {
         self.rounds.read_gates(&self.queues);
         let with_rounds = self.queues.iter().filter(|queue| queue.row.settings.rounds);

@@ -95,7 +95,8 @@ impl Store {
         Ok(row(&self.view().await?, Space::Access, &keys::audit_head())?.unwrap_or_default())
     }
 
-    /// The hash of one entry: what the next one continues. That of a log without entries for 0, and none for one that was removed.
+    /// The hash of one entry: what the next one continues. That of a log without entries for 0, and none for one that
+    /// was removed.
     pub async fn audit_hash(&self, seq: u64) -> Result<Option<[u8; 32]>, Error> {
         let view = self.view().await?;
         let entry: Option<AuditEntry> = row(&view, Space::Audit, &keys::audit(seq))?;

@@ -34,8 +34,8 @@ impl Store {
         self.read(move |view| row(view, Space::Flows, &keys::chain(first))).await
     }
 
-    /// The children of a job from number `from` on, those that are still there, each with its number. The second answer is
-    /// where the next page begins, if there is one.
+    /// The children of a job from number `from` on, those that are still there, each with its number. The second answer
+    /// is where the next page begins, if there is one.
     pub async fn children(
         &self,
         parent: &Job,

@@ -1,4 +1,5 @@
-//! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole commits only.
+//! Reads: straight from the database, past the engine, each from one view. They see what has been committed, whole
+//! commits only.
 
 mod access;
 mod checkpoints;
@@ -125,8 +126,8 @@ impl Store {
         .await
     }
 
-    /// The attempts that are stored, oldest first: those that have ended otherwise than by completing the job without anything unusual,
-    /// and those of before whose errors are stored.
+    /// The attempts that are stored, oldest first: those that have ended otherwise than by completing the job without
+    /// anything unusual, and those of before whose errors are stored.
     pub async fn attempts(&self, id: JobId) -> Result<Vec<AttemptRow>, Error> {
         self.read(move |view| {
             let mut rows: BTreeMap<u32, AttemptRow> = BTreeMap::new();
@@ -303,8 +304,8 @@ impl Store {
         .await
     }
 
-    /// The latest stored events of one job, oldest first. `since` is when the job was created: the search looks no further back, and
-    /// not beyond events that cannot be read.
+    /// The latest stored events of one job, oldest first. `since` is when the job was created: the search looks no
+    /// further back, and not beyond events that cannot be read.
     pub async fn events_of(&self, id: JobId, since: Time, limit: usize) -> Result<Vec<EventRecord>, Error> {
         self.read(move |view| {
             let mut found = Vec::new();

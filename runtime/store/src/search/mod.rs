@@ -1,4 +1,5 @@
-//! Looking for jobs: what can be asked, and in which order it is answered. How it is found is each backend's own matter.
+//! Looking for jobs: what can be asked, and in which order it is answered. How it is found is each backend's own
+//! matter.
 
 mod filter;
 mod group;

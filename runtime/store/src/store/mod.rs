@@ -91,7 +91,8 @@ impl Store {
         self.inner.shared.now().ok().map(|disk| disk.disk_use())
     }
 
-    /// Returns claims whose callers have disconnected. Unlike other requests this one cannot be refused: the job would stay active.
+    /// Returns claims whose callers have disconnected. Unlike other requests this one cannot be refused: the job would
+    /// stay active.
     fn give_back(&self, assignments: Vec<Assignment>) {
         if let Err(TrySendError::Full(request)) = self.inner.requests.try_send(Request::GiveBack { assignments }) {
             let requests = self.inner.requests.clone();
@@ -147,7 +148,8 @@ impl Store {
         let _ = receiver.await;
     }
 
-    /// Makes bytes ready to be part of a command on a job of the caller's namespace: large ones become a durable file first.
+    /// Makes bytes ready to be part of a command on a job of the caller's namespace: large ones become a durable file
+    /// first.
     pub async fn keep(&self, bytes: Bytes) -> Result<Body, Error> {
         self.keep_for(self.own_namespace(), bytes).await
     }
@@ -190,8 +192,8 @@ impl Store {
         self.call(Enqueue { jobs }).await
     }
 
-    /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until it
-    /// is sealed.
+    /// Makes a batch with these as its first members: all of it, or nothing. Jobs join later by the batch's id, until
+    /// it is sealed.
     pub async fn make_batch(&self, batch: NewBatch, mut jobs: Vec<NewJob>, seal: bool) -> Result<BatchMade, Error> {
         self.check_jobs(&mut jobs)?;
         let own =
@@ -363,8 +365,8 @@ impl Store {
         self.inner.events.subscribe()
     }
 
-    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too far
-    /// behind gets an error from the channel, and finds what it missed in `logs`.
+    /// Log lines from now on, numbered, as they are written: on disk they are a little later. A receiver that falls too
+    /// far behind gets an error from the channel, and finds what it missed in `logs`.
     pub fn watch_logs(&self) -> broadcast::Receiver<Arc<LogRecord>> {
         self.inner.logs.subscribe()
     }
@@ -374,7 +376,8 @@ impl Store {
         self.inner.effects.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 
-    /// Since when everything is paused: no claim gets a job, no timer fires, and nothing is removed by its age. None when nothing is.
+    /// Since when everything is paused: no claim gets a job, no timer fires, and nothing is removed by its age. None
+    /// when nothing is.
     pub fn paused(&self) -> Option<Time> {
         *self.watch_paused().borrow()
     }

@@ -1,5 +1,5 @@
-//! Opening a data folder, and starting the threads that work on it: the engine, the watchdog, the reclaimer, and the driver of
-//! bulk operations.
+//! Opening a data folder, and starting the threads that work on it: the engine, the watchdog, the reclaimer, and the
+//! driver of bulk operations.
 
 use std::fs::File;
 use std::hash::{BuildHasher, Hasher, RandomState};

@@ -1,6 +1,6 @@
-//! Damaged data folders: each opens with everything that was acknowledged, or is refused with a message that names the place
-//! and what to do. Never a panic, never a silent loss. Damage inside a table is found when the record is read, not at the
-//! start: a job that then answers with an error counts as noticed here.
+//! Damaged data folders: each opens with everything that was acknowledged, or is refused with a message that names the
+//! place and what to do. Never a panic, never a silent loss. Damage inside a table is found when the record is read,
+//! not at the start: a job that then answers with an error counts as noticed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! Damaged tables: a start that they prevent names the file that is damaged. A damaged block that is met later costs the jobs in it
-//! and no others: these are read, listed, searched, claimed and changed as before, and answers say which ones are missing.
+//! Damaged tables: a start that they prevent names the file that is damaged. A damaged block that is met later costs
+//! the jobs in it and no others: these are read, listed, searched, claimed and changed as before, and answers say which
+//! ones are missing.
 
 use std::collections::BTreeSet;
 use std::fs;

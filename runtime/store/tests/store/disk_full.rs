@@ -1,4 +1,5 @@
-//! A full disk: refused with a reason while it lasts, nothing acknowledged is lost, and no manual step is needed afterwards.
+//! A full disk: refused with a reason while it lasts, nothing acknowledged is lost, and no manual step is needed
+//! afterwards.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! A store whose texts are encrypted: nothing of them is on the disk in clear, and everything is read as it was written.
+//! A store whose texts are encrypted: nothing of them is on the disk in clear, and everything is read as it was
+//! written.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Old formats stay readable: a folder of each is in `tests/fixtures`, packed into one small file.
 //!
-//! To make the next one when the format changes: `WINDLASS_WRITE_FIXTURE=formatN cargo test -p windlass-store --test store
-//! formats`, and check in the file it makes.
+//! To make the next one when the format changes: `WINDLASS_WRITE_FIXTURE=formatN cargo test -p windlass-store --test
+//! store formats`, and check in the file it makes.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -189,7 +189,8 @@ async fn jobs_of_the_first_format_are_as_if_nobody_had_spawned_them_and_their_ch
     store.close().await;
 }
 
-/// Plugins and grants had no queues to spawn into in format 1. Made by a server of that time; the component itself is left out.
+/// Plugins and grants had no queues to spawn into in format 1. Made by a server of that time; the component itself is
+/// left out.
 #[tokio::test(flavor = "multi_thread")]
 async fn plugins_and_grants_of_the_first_format_can_be_read_and_changed() {
     let fixture = fixtures().join("plugins1");

@@ -1,5 +1,5 @@
-//! A folder as one small file. A database's journal is laid out ahead, tens of megabytes of zeros, so the zeros at the end of
-//! a file are counted instead of stored.
+//! A folder as one small file. A database's journal is laid out ahead, tens of megabytes of zeros, so the zeros at the
+//! end of a file are counted instead of stored.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! A data folder that disappears under an open store: nothing is written into what is left, nothing less is opened, and the store
-//! continues by itself when the folder is back.
+//! A data folder that disappears under an open store: nothing is written into what is left, nothing less is opened, and
+//! the store continues by itself when the folder is back.
 
 use std::fs;
 use std::path::{Path, PathBuf};

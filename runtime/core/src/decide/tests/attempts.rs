@@ -1,4 +1,5 @@
-//! Each attempt that ends is written down, whatever ends it, but for one that completes its job without anything unusual.
+//! Each attempt that ends is written down, whatever ends it, but for one that completes its job without anything
+//! unusual.
 
 use super::*;
 use crate::{AttemptOutcome, BackoffKind, Denial, LimitKind, bounds};

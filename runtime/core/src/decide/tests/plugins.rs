@@ -1,4 +1,5 @@
-//! Attempts of a plugin whose versions come and go: swaps, canaries, and jobs that stay with what can read their checkpoint.
+//! Attempts of a plugin whose versions come and go: swaps, canaries, and jobs that stay with what can read their
+//! checkpoint.
 
 use core::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A running attempt that was asked to stop: what it reports last, further requests meanwhile, and what becomes of the job.
+//! A running attempt that was asked to stop: what it reports last, further requests meanwhile, and what becomes of the
+//! job.
 
 use core::time::Duration;
 

@@ -7,8 +7,8 @@ use crate::decide::tests::{
 };
 use crate::{Action, Body, Command, Edit, Holder, NewJob, PolicyChoice, Priority, Refusal, Reply, Retry, State};
 
-/// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the holder of its last
-/// attempt.
+/// A job that came into the state in the ordinary way, an hour ago, with half an hour to live; and the holder of its
+/// last attempt.
 fn in_state(state: State) -> (Fixture, Holder) {
     let new = policy(PolicyChoice { expire_after: Some(Duration::from_secs(1800)), ..PolicyChoice::default() });
     let mut fixture = match state {

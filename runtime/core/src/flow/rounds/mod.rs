@@ -1,8 +1,8 @@
 //! Rounds and gates: a queue that runs level by level, and how far it may be ahead of another.
 //!
-//! A round is a few numbers that follow the moves of its jobs, as a batch's do. Which round a queue is at, and which may
-//! run, follows from these numbers and from where the queues are that its gates name: nothing is remembered that could
-//! be wrong after a crash.
+//! A round is a few numbers that follow the moves of its jobs, as a batch's do. Which round a queue is at, and which
+//! may run, follows from these numbers and from where the queues are that its gates name: nothing is remembered that
+//! could be wrong after a crash.
 
 #[cfg(test)]
 mod tests;
@@ -102,8 +102,8 @@ impl RoundsPhase {
 }
 
 impl RoundsState {
-    /// Where the queue is now, by its lowest open round and the highest that may run. Answers which round has ended (true) and
-    /// which has started (false) since it was last asked; one that is only interrupted has not ended.
+    /// Where the queue is now, by its lowest open round and the highest that may run. Answers which round has ended
+    /// (true) and which has started (false) since it was last asked; one that is only interrupted has not ended.
     pub fn step(
         &mut self,
         current: Option<u32>,

@@ -1,5 +1,5 @@
-//! Something that a plugin asked for and was not given, as data. How it is said, and with which command it is granted, the server
-//! knows.
+//! Something that a plugin asked for and was not given, as data. How it is said, and with which command it is granted,
+//! the server knows.
 
 use crate::plugin::egress::{HostKind, HostPattern};
 use crate::queue_pattern::QueuePattern;
@@ -88,8 +88,8 @@ impl Denied {
         Denied { wanted: name.to_owned(), ..denied }
     }
 
-    /// The list of a grant that would allow it, and what to add there. None where more than that has to be decided, or no grant
-    /// helps.
+    /// The list of a grant that would allow it, and what to add there. None where more than that has to be decided, or
+    /// no grant helps.
     pub fn grant(&self) -> Option<(&'static str, &str)> {
         if matches!(self.whereabouts, Some(HostKind::Never(_))) {
             return None;

@@ -1,8 +1,8 @@
 //! What the operator grants a plugin, and which of the capabilities that it asks for it gets: [`effective`].
 //!
-//! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted it does
-//! not get, however often it asks. Every refusal says what to grant, because it ends up in front of somebody who must decide
-//! about it; the server adds with which command.
+//! Two sides must agree. What a plugin does not ask for it does not get, however much is granted; what is not granted
+//! it does not get, however often it asks. Every refusal says what to grant, because it ends up in front of somebody
+//! who must decide about it; the server adds with which command.
 
 mod denied;
 #[cfg(test)]
@@ -27,7 +27,8 @@ pub use denied::{Denied, Needed};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Grant {
-    /// Ceilings. For memory, log, checkpoint, result and HTTP an absent one is the server's default, and the plugin gets no more.
+    /// Ceilings. For memory, log, checkpoint, result and HTTP an absent one is the server's default, and the plugin
+    /// gets no more.
     pub limits: Limits,
     /// Hosts it may send requests to, at public addresses.
     pub http: Vec<HostPattern>,
@@ -48,7 +49,8 @@ pub struct Grant {
 pub struct StoredGrant {
     pub plugin: Name,
     pub grant: Grant,
-    /// The key or the person that granted it. The last field, because grants that were stored without it are still read.
+    /// The key or the person that granted it. The last field, because grants that were stored without it are still
+    /// read.
     #[serde(deserialize_with = "trailing::or_default")]
     pub created_by: Option<String>,
 }
@@ -73,7 +75,8 @@ pub struct Allowed {
     pub spawn: Vec<QueuePattern>,
 }
 
-/// The limits with every default filled in. `None` is no limit; for `attempt_timeout` it is the default, unless the job has its own.
+/// The limits with every default filled in. `None` is no limit; for `attempt_timeout` it is the default, unless the job
+/// has its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedLimits {
     pub memory: Size,

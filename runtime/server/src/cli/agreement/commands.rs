@@ -60,7 +60,8 @@ fn ours(line: &str) -> Vec<Vec<String>> {
     let own = |words: Vec<String>| {
         let mut words = words.into_iter().skip_while(assigns);
         let arguments = (words.next().as_deref() == Some("windlass")).then(|| words.collect::<Vec<String>>())?;
-        // A line of a manifest or an import in Go may start with our name, and a message may name no particular command.
+        // A line of a manifest or an import in Go may start with our name, and a message may name no particular
+        // command.
         let first = arguments.first().map(String::as_str);
         (!matches!(first, Some("=" | "x" | "windlass.dev/go"))).then_some(arguments)
     };

@@ -55,7 +55,8 @@ fn every_link_has_a_target() {
                 continue;
             }
             links += 1;
-            // GitHub shows runs and badges of a workflow beside the files of the repository, at an address that is not a file.
+            // GitHub shows runs and badges of a workflow beside the files of the repository, at an address that is not
+            // a file.
             let target = match target.strip_prefix("../../actions/workflows/") {
                 Some(run) => format!(".github/workflows/{}", run.trim_end_matches("/badge.svg")),
                 None => target,

@@ -1,11 +1,11 @@
 //! The command line, the API and the documents must agree. These tests compare them, and say what to add where.
 //!
-//! `settings`: every setting of `serve` is in the table of docs/operating.md, and every row of the table is a setting. `fields`: every request of the
-//! API has a command, with the same names and the same values for choices. `commands`: every `windlass …` in a
-//! document, a message or a help text is a command that exists. `links`: every link has a target. `manifest`: the manifests in the
-//! documents are valid and show every field. `numbers`: a limit that a
-//! document names is the limit that the code has. `promises`: what is promised is tested. `help`: every command, argument and flag is
-//! explained.
+//! `settings`: every setting of `serve` is in the table of docs/operating.md, and every row of the table is a setting.
+//! `fields`: every request of the API has a command, with the same names and the same values for choices. `commands`:
+//! every `windlass …` in a document, a message or a help text is a command that exists. `links`: every link has a
+//! target. `manifest`: the manifests in the documents are valid and show every field. `numbers`: a limit that a
+//! document names is the limit that the code has. `promises`: what is promised is tested. `help`: every command,
+//! argument and flag is explained.
 
 mod commands;
 mod fields;

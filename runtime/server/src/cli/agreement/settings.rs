@@ -1,4 +1,5 @@
-//! The settings of `windlass serve`: flags, variables and keys of the file, compared with the table in docs/operating.md.
+//! The settings of `windlass serve`: flags, variables and keys of the file, compared with the table in
+//! docs/operating.md.
 
 use std::collections::BTreeMap;
 

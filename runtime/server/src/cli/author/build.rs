@@ -17,8 +17,9 @@ use crate::cli::author::tools::{ask, run, run_tool, say};
 
 /// Build a plugin's folder into a component, and check that a server would accept it
 ///
-/// Needs no server, and uploads nothing: `windlass plugin push` builds and uploads. Missing tools, other than the compiler of your language, are downloaded
-/// once into ~/.cache/windlass. `windlass doctor` shows which tools are installed.
+/// Needs no server, and uploads nothing: `windlass plugin push` builds and uploads. Missing tools, other than the
+/// compiler of your language, are downloaded once into ~/.cache/windlass. `windlass doctor` shows which tools are
+/// installed.
 #[derive(Debug, Args)]
 pub struct Build {
     /// The plugin's folder, with a windlass.toml in it
@@ -245,7 +246,8 @@ fn go(project: &Project, out: &Path) -> anyhow::Result<()> {
     let mut go = Command::new(go_program(project)?);
     say("building (go)");
     let module = out.with_extension("module");
-    // Without the flag, the linker refuses that the SDK allocates memory outside Go's heap, which values from the host need.
+    // Without the flag, the linker refuses that the SDK allocates memory outside Go's heap, which values from the host
+    // need.
     go.args(["build", "-buildmode=c-shared", "-trimpath", "-ldflags=-checklinkname=0 -s -w", "-o"])
         .arg(&module)
         .arg(".");

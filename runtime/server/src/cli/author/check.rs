@@ -1,4 +1,5 @@
-//! Whether a server would accept a component, and what its author should know about it, determined by the executor itself.
+//! Whether a server would accept a component, and what its author should know about it, determined by the executor
+//! itself.
 
 use std::path::Path;
 

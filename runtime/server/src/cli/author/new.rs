@@ -13,7 +13,8 @@ use crate::cli::terminal::show;
 
 /// Create a folder for a new plugin: a manifest, a handler, a test, and the SDK
 ///
-/// The plugin builds and runs without changes. Replace its handler with your own; sdk/README.md in the folder explains what a handler can do.
+/// The plugin builds and runs without changes. Replace its handler with your own; sdk/README.md in the folder explains
+/// what a handler can do.
 #[derive(Debug, Args)]
 pub struct New {
     /// The plugin's name, such as resize-images

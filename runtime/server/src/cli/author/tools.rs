@@ -1,4 +1,5 @@
-//! The tools of a language: searched for first, and otherwise installed into our own folder of the cache, with a message.
+//! The tools of a language: searched for first, and otherwise installed into our own folder of the cache, with a
+//! message.
 
 use std::env;
 use std::fs::{self, File};
@@ -78,8 +79,8 @@ pub fn once(name: &str, make: impl FnOnce(&Path) -> anyhow::Result<()>) -> anyho
     Ok(folder)
 }
 
-/// A Python environment with exactly the packages that a lock file names, which changes nothing else of the system. Returns its
-/// interpreter. `what` describes them in the error for a system without Python.
+/// A Python environment with exactly the packages that a lock file names, which changes nothing else of the system.
+/// Returns its interpreter. `what` describes them in the error for a system without Python.
 pub fn venv(name: &str, lock: &Path, what: &str) -> anyhow::Result<PathBuf> {
     let text = read_lock(lock)?;
     let folder = once(&format!("{name}-{}", short_digest(&text)), |folder| {

@@ -9,8 +9,8 @@ use crate::cli::client::{Remote, part};
 use crate::cli::terminal::show;
 use crate::limits;
 
-/// Requests pages of a list until there are no more, or enough, and returns the last one with the rows of all. `path` ends where the
-/// query continues.
+/// Requests pages of a list until there are no more, or enough, and returns the last one with the rows of all. `path`
+/// ends where the query continues.
 fn pages(remote: &Remote, path: &str, field: &str, limit: usize) -> anyhow::Result<Value> {
     let (mut rows, mut cursor) = (Vec::new(), String::new());
     loop {

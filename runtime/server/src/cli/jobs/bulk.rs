@@ -18,8 +18,8 @@ use crate::http::wire::PriorityName;
 
 /// Apply one action to many jobs: `windlass search --state dead | windlass bulk retry`
 ///
-/// The jobs are named by their ids, by filters, or by ids on standard input. Exit status: 0 done (also if no job matches the filters), 1
-/// failed or stopped, 5 standard input had no ids.
+/// The jobs are named by their ids, by filters, or by ids on standard input. Exit status: 0 done (also if no job
+/// matches the filters), 1 failed or stopped, 5 standard input had no ids.
 #[derive(Debug, Args)]
 pub struct Bulk {
     /// What to do
@@ -86,7 +86,8 @@ enum Action {
     Stop,
 }
 
-/// The exit status if standard input should have named jobs and named none: the command before the pipe found nothing, or failed.
+/// The exit status if standard input should have named jobs and named none: the command before the pipe found nothing,
+/// or failed.
 const NOTHING: u8 = 5;
 const OPERATION: [Column; 9] = [
     ("id", "id"),

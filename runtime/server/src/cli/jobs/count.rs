@@ -12,8 +12,8 @@ use crate::limits;
 /// Count jobs: `windlass count --state dead --group-by queue`
 #[derive(Debug, Args)]
 pub struct Count {
-    /// Count the jobs of each value separately: state, queue, priority, plugin, plugin_version, worker, schedule, batch, round, limit_key,
-    /// created_by, or tag:KEY
+    /// Count the jobs of each value separately: state, queue, priority, plugin, plugin_version, worker, schedule,
+    /// batch, round, limit_key, created_by, or tag:KEY
     #[arg(long, value_name = "FIELD")]
     group_by: Option<String>,
     /// The most values to show, those with the most jobs first

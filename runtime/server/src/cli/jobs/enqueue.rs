@@ -67,7 +67,8 @@ impl Enqueue {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// How the queue could be served, for a person who waits for the job. That it is not served is in the response's warnings.
+    /// How the queue could be served, for a person who waits for the job. That it is not served is in the response's
+    /// warnings.
     fn say_how_to_serve(&self) {
         let (queue, remote) = (&self.queue, &self.remote);
         show::note(&format!(

@@ -1,5 +1,5 @@
-//! `windlass search`: finds jobs. It prints a table on a terminal and ids into a pipe, so that `windlass search … | windlass bulk retry`
-//! works.
+//! `windlass search`: finds jobs. It prints a table on a terminal and ids into a pipe, so that
+//! `windlass search … | windlass bulk retry` works.
 
 use std::io::IsTerminal;
 

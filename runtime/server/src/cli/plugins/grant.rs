@@ -16,8 +16,8 @@ use crate::cli::terminal::show;
 
 /// Grant a plugin something, in addition to what it is already granted
 ///
-/// A plugin gets what it both asks for in its windlass.toml and is granted here; a limit, up to the granted value. `windlass plugin show NAME` shows what
-/// it asks for and what was denied.
+/// A plugin gets what it both asks for in its windlass.toml and is granted here; a limit, up to the granted value.
+/// `windlass plugin show NAME` shows what it asks for and what was denied.
 #[derive(Debug, Args)]
 pub struct GrantMore {
     /// The plugin's name

@@ -67,7 +67,8 @@ struct Confirmed {
 }
 
 impl Confirmed {
-    /// The queue's name, if `--confirm` was given or the person at the terminal says yes. `loss` is what will be deleted.
+    /// The queue's name, if `--confirm` was given or the person at the terminal says yes. `loss` is what will be
+    /// deleted.
     fn name(self, loss: &str) -> anyhow::Result<String> {
         let name = self.queue.name;
         if self.confirm {

@@ -64,7 +64,8 @@ enum Action {
     },
     /// Print what a cron expression means and the next times it would run, without saving anything
     Preview {
-        /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily and similar
+        /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily
+        /// and similar
         cron: String,
         /// The zone its times are in, such as Europe/Berlin [default: UTC]
         #[arg(long, value_name = "ZONE")]
@@ -79,7 +80,8 @@ enum Action {
 struct Add {
     /// A name for it, such as nightly-report
     name: String,
-    /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily and similar
+    /// Minute, hour, day, month, weekday, such as '30 2 * * 1-5'; with six fields, the first is seconds; or @daily and
+    /// similar
     cron: String,
     /// The queue for its jobs
     queue: String,

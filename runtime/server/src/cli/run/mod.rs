@@ -1,7 +1,8 @@
 //! `windlass run`: runs one job on a component without a server, in the same sandbox, for testing and debugging.
 //!
-//! Nothing is stored except the file that `--state` names. The flags are the grant; the manifest asks, as on a server. Reading order:
-//! `allow` (flags to a manifest and a grant), `terminal` (the guest's output), `state` (its checkpoint from one run to the next).
+//! Nothing is stored except the file that `--state` names. The flags are the grant; the manifest asks, as on a server.
+//! Reading order: `allow` (flags to a manifest and a grant), `terminal` (the guest's output), `state` (its checkpoint
+//! from one run to the next).
 
 mod allow;
 mod state;
@@ -41,8 +42,9 @@ use crate::shutdown::signalled;
 
 /// Run one job on a component in this process, without a server
 ///
-/// For testing and debugging a handler: its log and progress are shown, and the result is printed at the end. Nothing is stored unless you
-/// ask for it with --state. It may use what the flags allow, and nothing else; on a server, `windlass plugin grant` does that.
+/// For testing and debugging a handler: its log and progress are shown, and the result is printed at the end. Nothing
+/// is stored unless you ask for it with --state. It may use what the flags allow, and nothing else; on a server,
+/// `windlass plugin grant` does that.
 #[derive(Debug, Args)]
 pub struct Run {
     /// The component: a .wasm file, as built by `windlass plugin build`
@@ -50,7 +52,8 @@ pub struct Run {
     /// The job's payload: JSON, `@FILE` to read a file, or `-` to read standard input [default: {}]
     #[arg(long)]
     payload: Option<String>,
-    /// The plugin's windlass.toml, with its queues, limits and config [default: the one beside the component, or beside the folder `build` it is in]
+    /// The plugin's windlass.toml, with its queues, limits and config [default: the one beside the component, or beside
+    /// the folder `build` it is in]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     /// The queue of the job; a plugin with several handlers uses it to choose one [default: the first in windlass.toml]
@@ -61,7 +64,8 @@ pub struct Run {
     /// How long the job may take, such as 30s [default: the limit in windlass.toml]
     #[arg(long, value_name = "SPAN", value_parser = Span::parse)]
     timeout: Option<Span>,
-    /// Keep the checkpoint in this file, so that the next run resumes from it. The file is removed when the job completes
+    /// Keep the checkpoint in this file, so that the next run resumes from it. The file is removed when the job
+    /// completes
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
     /// Text for people, or JSON for programs: one object, when the job has ended
@@ -216,8 +220,8 @@ fn stop_on_signals(stop: watch::Sender<Option<Cancel>>, terminal: Arc<Terminal>)
     })
 }
 
-/// Prints the outcome for a person: the result on standard output, everything else on standard error. Most of it was written by the
-/// guest, so all of it goes through `show`.
+/// Prints the outcome for a person: the result on standard output, everything else on standard error. Most of it was
+/// written by the guest, so all of it goes through `show`.
 fn describe(report: &Value) -> anyhow::Result<()> {
     for child in report["children"].as_array().into_iter().flatten() {
         let queue = child["queue"].as_str().unwrap_or_default();

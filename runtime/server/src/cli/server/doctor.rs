@@ -1,4 +1,5 @@
-//! `windlass doctor`: checks whether everything needed to run a server and build handlers is present, and says what to do if not.
+//! `windlass doctor`: checks whether everything needed to run a server and build handlers is present, and says what to
+//! do if not.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};

@@ -43,8 +43,8 @@ impl Serve {
             .build()
             .context("cannot start the threads of the server")?;
         let served = runtime.block_on(serve(config));
-        // Resolving a name blocks a thread that cannot be interrupted until the name server answers. Everything that was
-        // promised is done, so the process does not wait for such threads.
+        // Resolving a name blocks a thread that cannot be interrupted until the name server answers. Everything that
+        // was promised is done, so the process does not wait for such threads.
         runtime.shutdown_background();
         served
     }

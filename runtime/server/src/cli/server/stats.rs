@@ -16,7 +16,8 @@ pub struct Stats {
     /// How far back, up to 24h
     #[arg(long, default_value = "1h")]
     window: String,
-    /// How long a step is: a multiple of 5s in the last hour, and of 1m beyond it. The table shows 1m or, beyond an hour, 30m
+    /// How long a step is: a multiple of 5s in the last hour, and of 1m beyond it. The table shows 1m or, beyond an
+    /// hour, 30m
     #[arg(long)]
     step: Option<String>,
     #[command(flatten)]

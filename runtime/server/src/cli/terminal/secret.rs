@@ -1,13 +1,13 @@
-//! Secrets that a command is given: typed in without echo, piped in, or read from a file. Never as an argument, because other users of
-//! the machine can see those.
+//! Secrets that a command is given: typed in without echo, piped in, or read from a file. Never as an argument, because
+//! other users of the machine can see those.
 
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// A value typed without echo, or all of standard input without the line break at its end, which `echo` and editors add. `what` names
-/// the value, and `command` is the one to pipe it into.
+/// A value typed without echo, or all of standard input without the line break at its end, which `echo` and editors
+/// add. `what` names the value, and `command` is the one to pipe it into.
 pub fn from_input(what: &str, command: &str) -> anyhow::Result<Vec<u8>> {
     let mut value = Vec::new();
     if io::stdin().is_terminal() {

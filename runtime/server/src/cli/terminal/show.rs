@@ -1,7 +1,7 @@
 //! Answers on the terminal: JSON for programs, tables and lines for people.
 //!
-//! Much of what is shown was written by jobs: errors, log lines, progress. A terminal obeys escape sequences, so nothing gets there but
-//! through [`plain`], which spells them out.
+//! Much of what is shown was written by jobs: errors, log lines, progress. A terminal obeys escape sequences, so
+//! nothing gets there but through [`plain`], which spells them out.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -14,8 +14,8 @@ pub fn json(value: &Value) -> anyhow::Result<()> {
     write_out(&in_json(&format!("{value:#}")))
 }
 
-/// The same JSON, with nothing in it that a terminal would obey: outside of strings it has no such character but the line break, and
-/// inside them they may be written in this way.
+/// The same JSON, with nothing in it that a terminal would obey: outside of strings it has no such character but the
+/// line break, and inside them they may be written in this way.
 fn in_json(text: &str) -> Cow<'_, str> {
     spell_out(text, |c| format!("\\u{:04x}", u32::from(c)))
 }

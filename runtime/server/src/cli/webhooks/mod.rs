@@ -1,4 +1,5 @@
-//! `windlass webhook`: addresses to which events are sent, what was delivered to them, and queues that take signed requests.
+//! `windlass webhook`: addresses to which events are sent, what was delivered to them, and queues that take signed
+//! requests.
 
 mod deliveries;
 mod inbound;

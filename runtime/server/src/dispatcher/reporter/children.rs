@@ -9,8 +9,8 @@ use crate::dispatcher::reporter::Reporter;
 use crate::limits;
 
 impl Reporter {
-    /// Children as the store accepts them. Their ids are derived from the parent and the ordinal, so that a repeated attempt creates
-    /// none twice.
+    /// Children as the store accepts them. Their ids are derived from the parent and the ordinal, so that a repeated
+    /// attempt creates none twice.
     pub(super) async fn new_jobs(&self, children: Vec<Child>) -> Result<Vec<NewJob>, Error> {
         let mut jobs = Vec::with_capacity(children.len());
         for child in children {

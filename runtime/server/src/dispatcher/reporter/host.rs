@@ -1,4 +1,5 @@
-//! The guest's calls to the store. They wait for a store that cannot answer; an attempt that has waited too long is handed back.
+//! The guest's calls to the store. They wait for a store that cannot answer; an attempt that has waited too long is
+//! handed back.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ impl Reporter {
         self.retrying(|| self.store.job(self.job)).await?.ok_or(HostError::Ended)
     }
 
-    /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed with an unknown
-    /// outcome may have been stored: then the children exist, and are not counted a second time.
+    /// Commits a checkpoint with its children, the first of which has the ordinal `first`. A commit that failed with an
+    /// unknown outcome may have been stored: then the children exist, and are not counted a second time.
     async fn commit(&self, command: Command, mut children: Vec<NewJob>, first: u32) -> Result<(), HostError> {
         let mut wait = self.store_wait();
         loop {

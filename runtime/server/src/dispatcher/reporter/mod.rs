@@ -1,8 +1,8 @@
 //! Sends a running guest's reports to the store: progress and log a few times a second, checkpoints immediately.
 //!
-//! A guest that reports a million times a second costs twenty commands: only the latest report waits here, and it is sent
-//! before the attempt ends. Reading order: this file (progress and log), `host` (the guest's calls, and checkpoints), `children`,
-//! `records`.
+//! A guest that reports a million times a second costs twenty commands: only the latest report waits here, and it is
+//! sent before the attempt ends. Reading order: this file (progress and log), `host` (the guest's calls, and
+//! checkpoints), `children`, `records`.
 
 mod children;
 mod host;
@@ -118,7 +118,8 @@ impl Reporter {
         CheckpointOwner { job: self.job, plugin: &self.plugin }
     }
 
-    /// A checkpoint as it is stored. One that contains a secret is encrypted, not redacted, because the guest gets it back unchanged.
+    /// A checkpoint as it is stored. One that contains a secret is encrypted, not redacted, because the guest gets it
+    /// back unchanged.
     pub(super) fn encrypt_checkpoint(&self, key: &SecretKey, state: Bytes) -> Result<Bytes, Error> {
         let holds_secret = self.contains_secret(&state);
         let none =

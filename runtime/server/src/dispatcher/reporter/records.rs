@@ -7,8 +7,8 @@ use windlass_store::QueueView;
 use crate::dispatcher::reporter::Reporter;
 
 impl Reporter {
-    /// Records and marks as the store accepts them; `None` if there are none. Values have no secrets in them afterwards. A key is found
-    /// by its text, and a mark is read by others, so a secret there is refused instead.
+    /// Records and marks as the store accepts them; `None` if there are none. Values have no secrets in them
+    /// afterwards. A key is found by its text, and a mark is read by others, so a secret there is refused instead.
     pub(super) fn notes(&self, notes: Notes) -> Result<Option<Box<Notes>>, Refusal> {
         let texts = |mark: &NewMark| [Some(mark.queue.to_string()), Some(mark.key.clone()), mark.mark.clone()];
         if notes.records.iter().any(|record| self.contains_secret(record.key.as_bytes())) {

@@ -1,5 +1,5 @@
-//! How API keys and the cookies of sessions look: a prefix (`wl_` of a key), an id of 12 characters, `_`, 43 random characters, and a checksum of 6, which tells a mistyped key
-//! from a wrong one without a look at any table.
+//! How API keys and the cookies of sessions look: a prefix (`wl_` of a key), an id of 12 characters, `_`, 43 random
+//! characters, and a checksum of 6, which tells a mistyped key from a wrong one without a look at any table.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

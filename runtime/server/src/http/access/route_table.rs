@@ -23,7 +23,8 @@ impl RouteTable {
         RouteTable(Arc::new(table))
     }
 
-    /// What a request needs. A path or a method that does not exist needs a key: strangers learn nothing about what does.
+    /// What a request needs. A path or a method that does not exist needs a key: strangers learn nothing about what
+    /// does.
     pub fn permission(&self, method: &Method, path: &str) -> Permission {
         let Ok(found) = self.0.at(path) else { return Permission::SignedIn };
         // A HEAD is answered as a GET without its body.

@@ -69,7 +69,8 @@ struct AuditView {
 
 /// The audit log, oldest first
 ///
-/// Of the caller's namespace; an admin of all namespaces sees all entries. Each entry has the hash of itself and the one before.
+/// Of the caller's namespace; an admin of all namespaces sees all entries. Each entry has the hash of itself and the
+/// one before.
 #[utoipa::path(get, path = "/audit-logs", tag = "access", params(AuditQuery), responses((status = 200, body = AuditAnswer)))]
 pub async fn show(api: Api, Query(query): Query<AuditQuery>) -> Result<Json<AuditAnswer>> {
     let everywhere = api.authority.is_everywhere(&api.caller);

@@ -15,7 +15,8 @@ use windlass_core::limits::Rate;
 
 use crate::http::wire::{Span, Text};
 
-/// At most so many in any span of this length: `{"count": 10, "per": "1m"}`, or the same as `{"rate": 10, "period": "1m"}`.
+/// At most so many in any span of this length: `{"count": 10, "per": "1m"}`, or the same as
+/// `{"rate": 10, "period": "1m"}`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[schema(as = RequestRate)]
 pub struct RateBody {

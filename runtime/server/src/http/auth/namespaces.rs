@@ -144,7 +144,8 @@ pub struct Confirm {
 /// Remove a namespace with everything in it: queues and their jobs, plugins, schedules, webhooks, secrets and keys
 ///
 /// Its keys and webhooks end first, then jobs that run are cancelled. If one does not end in time, the answer is 409
-/// `NAMESPACE_BUSY`: what is done stays done, and the same request continues. A lost worker keeps its job until the lease expires.
+/// `NAMESPACE_BUSY`: what is done stays done, and the same request continues. A lost worker keeps its job until the
+/// lease expires.
 #[utoipa::path(
     delete,
     path = "/namespaces/{name}",
@@ -174,8 +175,8 @@ pub async fn remove(api: Api, TextPath(name): TextPath, Query(query): Query<Conf
     Ok(status("deleted"))
 }
 
-/// Removes everything that a namespace has. `store` is that of somebody who sees it and nothing else. What has been removed is
-/// skipped the next time.
+/// Removes everything that a namespace has. `store` is that of somebody who sees it and nothing else. What has been
+/// removed is skipped the next time.
 async fn empty(api: &Api, store: &Store) -> Result<()> {
     // What comes in from outside and what goes out come before what takes time.
     for hook in store.inbound_hooks().await? {

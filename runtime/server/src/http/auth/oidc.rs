@@ -1,7 +1,8 @@
-//! `/auth/oidc/login` and `/auth/oidc/callback`: a browser is sent to the OpenID Connect provider, and comes back signed in.
+//! `/auth/oidc/login` and `/auth/oidc/callback`: a browser is sent to the OpenID Connect provider, and comes back
+//! signed in.
 //!
-//! Both answer with a redirection, because a person is looking. What went wrong is told to the console as one word in the address,
-//! never as a text: a link could bring any.
+//! Both answer with a redirection, because a person is looking. What went wrong is told to the console as one word in
+//! the address, never as a text: a link could bring any.
 
 use axum::Extension;
 use axum::http::header::{self, HeaderMap};
@@ -25,7 +26,8 @@ const PLACE: &str = "/api/v1/auth/oidc";
 
 /// Sign in with the OpenID Connect provider: go to its page
 ///
-/// For browsers. The provider sends the browser back to `/auth/oidc/callback`, and from there it returns to where it came from.
+/// For browsers. The provider sends the browser back to `/auth/oidc/callback`, and from there it returns to where it
+/// came from.
 #[utoipa::path(
     get,
     path = "/auth/oidc/login",
@@ -58,7 +60,8 @@ pub async fn login(
 
 /// Come back from the OpenID Connect provider, signed in
 ///
-/// For browsers, which the provider sends here. The result is a session like that of a key: a cookie, valid for 12 hours at most.
+/// For browsers, which the provider sends here. The result is a session like that of a key: a cookie, valid for 12
+/// hours at most.
 #[utoipa::path(
     get,
     path = "/auth/oidc/callback",

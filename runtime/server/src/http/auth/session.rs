@@ -27,8 +27,8 @@ pub async fn status(api: Api) -> Json<AuthStatus> {
 
 /// Sign in with a key: begin a session
 ///
-/// For pages of this server: the request needs the header `X-Windlass-Console: 1`. The session is a cookie, which only the browser
-/// reads; the key is stored nowhere.
+/// For pages of this server: the request needs the header `X-Windlass-Console: 1`. The session is a cookie, which only
+/// the browser reads; the key is stored nowhere.
 #[utoipa::path(post, path = "/auth/session", tag = "access", request_body = SessionBody, responses((status = 200, body = AuthStatus)))]
 pub async fn sign_in(
     api: Api,
@@ -57,7 +57,8 @@ pub async fn sign_out(api: Api, Extension(Https(is_https)): Extension<Https>) ->
     Ok((AppendHeaders([(header::SET_COOKIE, session_cookie("", 0, is_https))]), done("signed_out")))
 }
 
-/// Only the browser reads it, sends it only with requests of this server's own pages, and over https only if that is in use.
+/// Only the browser reads it, sends it only with requests of this server's own pages, and over https only if that is in
+/// use.
 pub fn session_cookie(value: &str, seconds: u64, is_https: bool) -> String {
     let secure = if is_https { "; Secure" } else { "" };
     format!("{SESSION}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
@@ -77,8 +78,8 @@ pub struct AuthStatus {
     methods: Vec<&'static str>,
     /// What people call the OpenID Connect provider, if they can sign in with it.
     provider: Option<String>,
-    /// The id of a key, `oidc:` and the subject of a person, `start-key` for the key that the server was started with, or `insecure` on
-    /// a server that needs no key. Null for whoever is not signed in.
+    /// The id of a key, `oidc:` and the subject of a person, `start-key` for the key that the server was started with,
+    /// or `insecure` on a server that needs no key. Null for whoever is not signed in.
     actor: Option<String>,
     /// What the key or the person is called.
     name: Option<String>,

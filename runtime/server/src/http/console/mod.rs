@@ -1,7 +1,8 @@
 //! The console: `/ui/…`, an application for browsers whose built files (`ui/dist`) are in the binary.
 //!
-//! It has no rights of its own: its files are public, and everything it shows and does goes through the API with the session of the
-//! person who signed in. The application chooses its page by the address, so every path that names no file is answered with it.
+//! It has no rights of its own: its files are public, and everything it shows and does goes through the API with the
+//! session of the person who signed in. The application chooses its page by the address, so every path that names no
+//! file is answered with it.
 
 mod files;
 
@@ -73,7 +74,8 @@ fn built_in(file: &'static File, headers: &HeaderMap) -> Response {
             .flat_map(|value| value.split(','))
             .any(|part| part.split(';').next().unwrap_or_default().trim() == wanted)
     };
-    // The names of the files stay the same when they change, so a browser asks each time, and is mostly told that nothing changed.
+    // The names of the files stay the same when they change, so a browser asks each time, and is mostly told that
+    // nothing changed.
     let caching = HeaderValue::from_static("no-cache");
     let tag = HeaderValue::from_static(file.tag);
     if named(header::IF_NONE_MATCH, file.tag) {

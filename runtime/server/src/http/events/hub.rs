@@ -1,7 +1,8 @@
 //! One receiver for the whole process passes the store's events on to every watcher.
 //!
-//! It keeps the latest events in memory, because progress is published before it is on disk: a client that
-//! connects in between would find it neither stored nor live. Events are rendered by the first watcher that needs them, and the others share the bytes.
+//! It keeps the latest events in memory, because progress is published before it is on disk: a client that connects in
+//! between would find it neither stored nor live. Events are rendered by the first watcher that needs them, and the
+//! others share the bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -41,7 +42,8 @@ pub struct Hub {
 
 struct Inner {
     store: Store,
-    /// Oldest first. Locked while an event is published, so that a new watcher gets it either from here or live, and never twice.
+    /// Oldest first. Locked while an event is published, so that a new watcher gets it either from here or live, and
+    /// never twice.
     recent: Mutex<VecDeque<Arc<HubEvent>>>,
     live: broadcast::Sender<Arc<HubEvent>>,
     /// Channels for watchers of one job, so that a busy server does not wake them for every other job's events.

@@ -176,8 +176,8 @@ fn of_job(kind: &str, job: &Job, at: Time, data: Details) -> Bytes {
 }
 
 fn json(data: &Data<'_>) -> String {
-    // A map of plain fields always serializes. A result is shown as it was sent, perhaps over several lines; outside of its
-    // strings, where line breaks are escaped, a line break is only white space.
+    // A map of plain fields always serializes. A result is shown as it was sent, perhaps over several lines; outside of
+    // its strings, where line breaks are escaped, a line break is only white space.
     serde_json::to_string(data).unwrap_or_default().replace(['\n', '\r'], " ")
 }
 

@@ -1,4 +1,5 @@
-//! Live streams: `GET /events`, `GET /jobs/{id}/events`, and `GET /jobs/{id}/wait` for clients that only want the outcome.
+//! Live streams: `GET /events`, `GET /jobs/{id}/events`, and `GET /jobs/{id}/wait` for clients that only want the
+//! outcome.
 //!
 //! Reading order: `hub` (one receiver for all watchers), `watch` (what one watcher gets), `line` (how it is written).
 
@@ -220,8 +221,8 @@ async fn stored_of(api: &Api, job: &Job) -> Result<Vec<Arc<HubEvent>>> {
     Ok(stored.into_iter().map(|record| Arc::new(HubEvent::new(Arc::new(record)))).collect())
 }
 
-/// The events since the job was last retried, and whether its end is among them. A watcher closes the stream at the first end it
-/// sees, and that of an earlier run would close it too early.
+/// The events since the job was last retried, and whether its end is among them. A watcher closes the stream at the
+/// first end it sees, and that of an earlier run would close it too early.
 fn since_last_retry(mut past: Vec<Arc<HubEvent>>, over: bool) -> (Vec<Arc<HubEvent>>, bool) {
     let kind = |event: &Arc<HubEvent>| event.record.event.kind.clone();
     let last_end = past.iter().rposition(|event| is_end(&kind(event)));

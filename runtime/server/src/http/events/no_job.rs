@@ -1,5 +1,5 @@
-//! Events about what is not a job: plugins, rounds, queues, schedules, bulk operations and workers. Each says what it is about instead of a
-//! `job_id`.
+//! Events about what is not a job: plugins, rounds, queues, schedules, bulk operations and workers. Each says what it
+//! is about instead of a `job_id`.
 
 use serde::Serialize;
 use windlass_core::{

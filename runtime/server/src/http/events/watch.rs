@@ -1,7 +1,7 @@
 //! A watcher sends stored events first, then those in memory, then live ones, each once and in order.
 //!
-//! Its connection pulls from it. While a slow client does not read, nothing accumulates here: the channel moves
-//! on, and a client that has missed events gets an error and is disconnected. It can reconnect with the last id it has seen.
+//! Its connection pulls from it. While a slow client does not read, nothing accumulates here: the channel moves on, and
+//! a client that has missed events gets an error and is disconnected. It can reconnect with the last id it has seen.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -91,10 +91,12 @@ pub struct Watched {
     pub job: Job,
     /// The next line of its log, if that is wanted.
     pub log_from: Option<u64>,
-    /// Lines as they are written. Lines that were written before the subscription, or that it missed, are read from disk at `log_at`.
+    /// Lines as they are written. Lines that were written before the subscription, or that it missed, are read from
+    /// disk at `log_at`.
     log_live: Receiver<Arc<LogRecord>>,
-    /// When the log is next read from disk, and how many more times: lines that were written before this watcher joined, or that it
-    /// missed, may not be on disk yet. The number is limited because a thousand watchers that polled all the time would be a load.
+    /// When the log is next read from disk, and how many more times: lines that were written before this watcher
+    /// joined, or that it missed, may not be on disk yet. The number is limited because a thousand watchers that polled
+    /// all the time would be a load.
     log_at: Instant,
     log_polls: u32,
     /// Its final event, if the job has ended and that event is no longer stored.
@@ -288,8 +290,8 @@ impl Watcher {
         Some(())
     }
 
-    /// Sends lines that were just written. If there is a gap after the last line sent, they are read from disk later, after the lines
-    /// in between.
+    /// Sends lines that were just written. If there is a gap after the last line sent, they are read from disk later,
+    /// after the lines in between.
     fn take_lines(&mut self, record: &LogRecord) {
         let Some(watched) = self.job.as_mut() else { return };
         for (n, line) in (record.first..).zip(&record.lines) {

@@ -90,8 +90,8 @@ pub fn new_batch(body: &Body, batch: &BatchBody<'_>, place: &str) -> Result<NewB
 
 /// Create a batch
 ///
-/// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is enqueued, in the
-/// commit that ends the last member, and only once.
+/// Jobs join it by `batch_id` until it is sealed. Once it is sealed and all members have ended, the callback is
+/// enqueued, in the commit that ends the last member, and only once.
 #[utoipa::path(post, path = "/batch", tag = "flows", request_body = Option<BatchBody>, responses((status = 201, body = CreatedBatch)))]
 pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedBatch>)> {
     permitted::check_batches(&api)?;
@@ -104,7 +104,8 @@ pub async fn create(api: Api, body: Body) -> Result<(StatusCode, Json<CreatedBat
 
 /// Seal a batch
 ///
-/// No more jobs can join. The response has `callback_job` if all members have ended. Sealing a batch again changes nothing.
+/// No more jobs can join. The response has `callback_job` if all members have ended. Sealing a batch again changes
+/// nothing.
 #[utoipa::path(post, path = "/batch/{id}/seal", tag = "flows", responses((status = 200, body = BatchView), (status = 404, description = "There is no such batch.")))]
 pub async fn seal(api: Api, Path(id): Path<String>) -> Result<Json<BatchView>> {
     permitted::check_batches(&api)?;

@@ -56,7 +56,8 @@ struct ChildView {
 
 /// The children of a job, with their results
 ///
-/// In the order in which they were spawned, followed by those that were enqueued with `parent_id`. Removed children are left out.
+/// In the order in which they were spawned, followed by those that were enqueued with `parent_id`. Removed children are
+/// left out.
 #[utoipa::path(get, path = "/jobs/{id}/children", tag = "flows", params(ChildrenQuery), responses((status = 200, body = ChildrenPage), (status = 404, description = "There is no such job.")))]
 pub async fn list(api: Api, JobPath(id): JobPath, Query(query): Query<ChildrenQuery>) -> Result<Json<ChildrenPage>> {
     let store = api.store.frozen();

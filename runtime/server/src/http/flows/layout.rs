@@ -1,5 +1,5 @@
-//! Where the nodes of a flow are drawn: in layers from left to right, each node after all nodes with an edge to it. Pictures and the
-//! console use the same.
+//! Where the nodes of a flow are drawn: in layers from left to right, each node after all nodes with an edge to it.
+//! Pictures and the console use the same.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +54,8 @@ fn layers(nodes: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     layer
 }
 
-/// How far down each node is, in rows. The nodes of a layer are sorted by where their neighbours are, alternately from the left and from
-/// the right, so that few edges cross; then each layer is centred on the highest.
+/// How far down each node is, in rows. The nodes of a layer are sorted by where their neighbours are, alternately from
+/// the left and from the right, so that few edges cross; then each layer is centred on the highest.
 fn rows(layers: &[usize], edges: &[(usize, usize)]) -> Vec<f64> {
     let (mut before, mut after) = (vec![Vec::new(); layers.len()], vec![Vec::new(); layers.len()]);
     for (from, to) in edges {

@@ -37,8 +37,8 @@ pub struct AttemptView {
     number: u32,
     /// What handlers see: begins again at 1 when the job is retried by hand.
     attempt: u32,
-    /// `running`, `completed`, `failed`, `crashed` (the server died), `handed_back`, `stopped`, `waits` (for its children), `continued`
-    /// (another iteration follows), or `unknown`.
+    /// `running`, `completed`, `failed`, `crashed` (the server died), `handed_back`, `stopped`, `waits` (for its
+    /// children), `continued` (another iteration follows), or `unknown`.
     outcome: &'static str,
     reason: Option<String>,
     /// When the job became pending for it.
@@ -58,8 +58,8 @@ pub struct AttemptView {
     runner: RunnerView,
     #[serde(flatten)]
     usage: UsageView,
-    /// The limits that it ran into: `memory`, `cpu_time`, `attempt_timeout`, `stall_timeout`, `log`, `checkpoint`, `result`, `children`
-    /// or `http`.
+    /// The limits that it ran into: `memory`, `cpu_time`, `attempt_timeout`, `stall_timeout`, `log`, `checkpoint`,
+    /// `result`, `children` or `http`.
     hits: Vec<&'static str>,
     /// What it was denied.
     denials: Vec<DenialView>,

@@ -122,7 +122,8 @@ impl From<Bulk> for BulkView {
 
 /// Apply one action to many jobs
 ///
-/// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each job once.
+/// Jobs in other states are skipped. An accepted operation is completed even if the server crashes, and it handles each
+/// job once.
 #[utoipa::path(post, path = "/jobs/bulk", tag = "jobs", request_body = BulkRequest, responses((status = 200, body = BulkAnswer), (status = 202, body = BulkAccepted)))]
 pub async fn start(api: Api, body: Body) -> Result<Response> {
     let began = Instant::now();

@@ -20,7 +20,8 @@ struct CountRequest {
     /// As in a search; without one, all jobs.
     #[serde(default)]
     filter: JobFilter,
-    /// state, queue, priority, plugin, plugin_version, worker, schedule, batch, round, limit_key, created_by, or tag:KEY.
+    /// state, queue, priority, plugin, plugin_version, worker, schedule, batch, round, limit_key, created_by, or
+    /// tag:KEY.
     group_by: Option<String>,
     /// How many values at most, those of the most jobs.
     #[schema(minimum = 1, maximum = 1000)]
@@ -63,8 +64,8 @@ const WORDS: [(&str, GroupBy); 11] = [
 
 /// Count jobs
 ///
-/// How many match a filter, and how many of each value of one field. Filters are those of a search, and so is what they cost; by state
-/// or queue, with no other filter than these, nothing is read but the queues' own counts.
+/// How many match a filter, and how many of each value of one field. Filters are those of a search, and so is what they
+/// cost; by state or queue, with no other filter than these, nothing is read but the queues' own counts.
 #[utoipa::path(post, path = "/jobs/count", tag = "jobs", request_body = CountRequest, responses((status = 200, body = CountAnswer)))]
 pub async fn count(api: Api, body: Body) -> Result<Json<CountAnswer>> {
     let began = Instant::now();

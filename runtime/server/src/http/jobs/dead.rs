@@ -85,8 +85,8 @@ struct DeadOfVersion {
 
 /// Dead jobs by their errors
 ///
-/// Errors that differ only in numbers, ids, hexadecimal text, paths and quoted values are one group. A search and a bulk operation find the
-/// jobs of a group by `error_fingerprint`.
+/// Errors that differ only in numbers, ids, hexadecimal text, paths and quoted values are one group. A search and a
+/// bulk operation find the jobs of a group by `error_fingerprint`.
 #[utoipa::path(get, path = "/dead/groups", tag = "jobs", params(GroupsQuery), responses((status = 200, body = DeadGroups)))]
 pub async fn groups(api: Api, Query(query): Query<GroupsQuery>) -> Result<Json<DeadGroups>> {
     let began = Instant::now();

@@ -1,4 +1,5 @@
-//! Changing one job: while it waits, before its time, and when it runs again. What may be changed in which state is decided in core.
+//! Changing one job: while it waits, before its time, and when it runs again. What may be changed in which state is
+//! decided in core.
 
 use std::collections::BTreeMap;
 

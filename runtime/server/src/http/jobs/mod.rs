@@ -132,7 +132,8 @@ pub struct WholeJobs {
 
 /// Show many jobs
 ///
-/// The records of many jobs. Those that do not exist are left out; those that cannot be read are listed in `unreadable`.
+/// The records of many jobs. Those that do not exist are left out; those that cannot be read are listed in
+/// `unreadable`.
 #[utoipa::path(
     post,
     path = "/jobs/bulk-get",
@@ -235,8 +236,8 @@ struct Reason {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct CancelRequest {
     reason: Option<String>,
-    /// How long a running attempt in a plugin may take before it is stopped by force, at most an hour; 5 seconds if it is not said. Asked
-    /// again, it may only get shorter.
+    /// How long a running attempt in a plugin may take before it is stopped by force, at most an hour; 5 seconds if it
+    /// is not said. Asked again, it may only get shorter.
     grace: Option<Span>,
 }
 

@@ -1,5 +1,6 @@
-//! `/jobs/{id}/result` and `/jobs/{id}/payload`: a body unchanged, with its own content type. What a handler produced must never run
-//! as a page of this server, so the type is one of three that cannot run, and a header keeps the browser from guessing another.
+//! `/jobs/{id}/result` and `/jobs/{id}/payload`: a body unchanged, with its own content type. What a handler produced
+//! must never run as a page of this server, so the type is one of three that cannot run, and a header keeps the browser
+//! from guessing another.
 
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};

@@ -122,8 +122,8 @@ enum FoundPayload {
 
 /// Find jobs
 ///
-/// Filters on queue, state, tag, scope, batch, parent, unique key and time use indexes; those on payloads and errors read
-/// them at low priority. A page is a consistent snapshot.
+/// Filters on queue, state, tag, scope, batch, parent, unique key and time use indexes; those on payloads and errors
+/// read them at low priority. A page is a consistent snapshot.
 #[utoipa::path(post, path = "/jobs/search", tag = "jobs", request_body = SearchRequest, responses((status = 200, body = SearchAnswer)))]
 pub async fn search(api: Api, body: Body) -> Result<Json<SearchAnswer>> {
     let began = Instant::now();

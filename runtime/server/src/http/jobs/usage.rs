@@ -101,8 +101,8 @@ impl From<UsageSum> for UsageTotals {
 
 /// Show what jobs used
 ///
-/// Processor time, memory, tokens and cost of the jobs that ended in a period and are still stored, in all and by queue, plugin, version,
-/// model, namespace or tag.
+/// Processor time, memory, tokens and cost of the jobs that ended in a period and are still stored, in all and by
+/// queue, plugin, version, model, namespace or tag.
 #[utoipa::path(get, path = "/usage/summary", tag = "jobs", params(UsageQuery), responses((status = 200, body = UsageSummary)))]
 pub async fn summary(api: Api, Query(query): Query<UsageQuery>) -> Result<Json<UsageSummary>> {
     let began = Instant::now();

@@ -1,5 +1,5 @@
-//! `GET /stats/series`: figures of one queue or of all queues over the last hour or the last day. `GET /stats/queues`: a few of them for
-//! each queue.
+//! `GET /stats/series`: figures of one queue or of all queues over the last hour or the last day. `GET /stats/queues`:
+//! a few of them for each queue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,8 +35,8 @@ pub struct SeriesAnswer {
     step_ms: u64,
     /// When the server began to count. Earlier steps are left out.
     since: Rfc3339,
-    /// False if the queue is not counted, or if the total of a caller who may see only some queues lacks one of them: only so many
-    /// queues are counted, and the least active ones are left out.
+    /// False if the queue is not counted, or if the total of a caller who may see only some queues lacks one of them:
+    /// only so many queues are counted, and the least active ones are left out.
     tracked: bool,
     /// When each step began, oldest first. The step that has not ended is left out.
     at: Vec<Rfc3339>,

@@ -21,8 +21,8 @@ pub struct LiveView {
     cpu_limit_ms: Option<u64>,
     memory_limit_bytes: u64,
     log_limit_bytes: u64,
-    /// The limits that it has run into: `memory`, `cpu_time`, `attempt_timeout`, `stall_timeout`, `log`, `checkpoint`, `result`,
-    /// `children` or `http`.
+    /// The limits that it has run into: `memory`, `cpu_time`, `attempt_timeout`, `stall_timeout`, `log`, `checkpoint`,
+    /// `result`, `children` or `http`.
     hits: Vec<&'static str>,
     /// The last sign of life: progress, a checkpoint, a line of log.
     alive_at: Option<Rfc3339>,

@@ -25,7 +25,8 @@ pub struct MetricsQuery {
 
 /// The figures of the server, in the text format of Prometheus
 ///
-/// Of the queues and plugins of one namespace. What the server does as a whole is not shown to keys of namespaces that were made.
+/// Of the queues and plugins of one namespace. What the server does as a whole is not shown to keys of namespaces that
+/// were made.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -12,8 +12,9 @@ pub const PAUSED: &str = "paused: nothing starts until `windlass resume`";
 
 /// Pause the whole server
 ///
-/// No job starts, no delay, lease or expiry ends, no schedule runs, no webhook is sent and nothing is removed by its age until
-/// `POST /resume`, also after restarts. Attempts that run go on to their end; jobs can be enqueued, changed and read.
+/// No job starts, no delay, lease or expiry ends, no schedule runs, no webhook is sent and nothing is removed by its
+/// age until `POST /resume`, also after restarts. Attempts that run go on to their end; jobs can be enqueued, changed
+/// and read.
 #[utoipa::path(post, path = "/pause", tag = "system", responses((status = 200, body = Status)))]
 pub async fn pause(api: Api) -> Result<Json<Status>> {
     api.store.pause().await?;
@@ -22,8 +23,8 @@ pub async fn pause(api: Api) -> Result<Json<Status>> {
 
 /// Resume the whole server
 ///
-/// Ends a pause of the whole server, or a start with `--paused`. What came due meanwhile happens now; workers have a whole lease
-/// from now to send their next heartbeat.
+/// Ends a pause of the whole server, or a start with `--paused`. What came due meanwhile happens now; workers have a
+/// whole lease from now to send their next heartbeat.
 #[utoipa::path(post, path = "/resume", tag = "system", responses((status = 200, body = Status)))]
 pub async fn resume(api: Api) -> Result<Json<Status>> {
     api.store.resume().await?;

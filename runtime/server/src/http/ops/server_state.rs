@@ -1,4 +1,5 @@
-//! `GET /system`: what runs, how full it is, and with which limits. Never a secret: keys and their files are not part of it.
+//! `GET /system`: what runs, how full it is, and with which limits. Never a secret: keys and their files are not part
+//! of it.
 
 use std::collections::BTreeMap;
 use std::fs;

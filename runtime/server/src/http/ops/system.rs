@@ -26,9 +26,9 @@ pub struct Ready {
 
 /// Whether the server can accept work
 ///
-/// Not ready (503) while it is stopping or its store cannot be written: from the first failed commit, or the disappearance of the data
-/// folder, until a commit succeeds again; `error` says why. While the whole server is paused, it accepts jobs and starts none: it is
-/// ready, and `status` is `paused`.
+/// Not ready (503) while it is stopping or its store cannot be written: from the first failed commit, or the
+/// disappearance of the data folder, until a commit succeeds again; `error` says why. While the whole server is paused,
+/// it accepts jobs and starts none: it is ready, and `status` is `paused`.
 #[utoipa::path(get, path = "/readyz", tag = "system", responses((status = 200, body = Ready)))]
 pub async fn ready(api: Api) -> Result<Json<Ready>> {
     if api.shutdown.is_requested() {

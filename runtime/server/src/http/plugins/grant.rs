@@ -54,8 +54,8 @@ pub async fn grant(api: Api, NamePath(name): NamePath) -> Result<Json<Value>> {
 
 /// Replace what a plugin is granted
 ///
-/// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must be inside one of the server's grant roots
-/// (`--grant-root`), and is stored as the path that it resolves to.
+/// In JSON or TOML. Can be set before the plugin is uploaded; the next attempt uses it. A folder must be inside one of
+/// the server's grant roots (`--grant-root`), and is stored as the path that it resolves to.
 #[utoipa::path(put, path = "/plugins/{name}/grant", tag = "plugins", request_body(content = Object, description = "A grant."), responses((status = 200, body = Value)))]
 pub async fn set_grant(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<Value>> {
     let grant: Grant = form::read(&body.bytes(), "the grant")?;

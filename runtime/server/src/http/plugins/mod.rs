@@ -1,6 +1,7 @@
 //! `/plugins`: uploading handlers, choosing their versions, and showing them.
 //!
-//! Reading order: this file, `view` (responses), `swap` (which version runs), `grant` (what it may do), `form` (texts in TOML or JSON).
+//! Reading order: this file, `view` (responses), `swap` (which version runs), `grant` (what it may do), `form` (texts
+//! in TOML or JSON).
 
 mod form;
 mod grant;
@@ -79,8 +80,9 @@ pub struct UploadQuery {
 
 /// Upload a plugin or a new version of it
 ///
-/// The body is the raw component. It is checked, compiled, stored and activated, or refused with nothing changed. Send a manifest in the header
-/// `Windlass-Manifest`, in Base64; without one, the version gets the manifest of the active version.
+/// The body is the raw component. It is checked, compiled, stored and activated, or refused with nothing changed. Send
+/// a manifest in the header `Windlass-Manifest`, in Base64; without one, the version gets the manifest of the active
+/// version.
 #[utoipa::path(put, path = "/plugins/{name}", tag = "plugins", params(UploadQuery, ("Windlass-Manifest" = Option<String>, Header, description = "A windlass.toml, or the same as JSON, in Base64."), ("Windlass-By" = Option<String>, Header, description = "Who uploads, as they say themselves.")), request_body(content = Vec<u8>, content_type = "application/wasm", description = "The component."), responses((status = 201, description = "A new version.", body = UploadAnswer), (status = 200, description = "This version was there.", body = UploadAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here."), (status = 503, description = "The disk is full, or the server lacks something else; nothing was done.")))]
 pub async fn upload(
     api: Api,

@@ -89,8 +89,9 @@ pub struct KeptKey {
 
 /// Replace the key that encrypts secrets
 ///
-/// Adds a key to the key file and encrypts all secrets of plugins and webhooks anew with it, while everything keeps running. Older keys
-/// stay for the encrypted checkpoints that need them; with `drop_old`, those that nothing needs are dropped.
+/// Adds a key to the key file and encrypts all secrets of plugins and webhooks anew with it, while everything keeps
+/// running. Older keys stay for the encrypted checkpoints that need them; with `drop_old`, those that nothing needs are
+/// dropped.
 #[utoipa::path(
     post,
     path = "/secrets/rotate",

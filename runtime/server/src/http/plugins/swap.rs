@@ -30,8 +30,8 @@ struct Rollback {
 
 /// Make a version the active one
 ///
-/// New attempts use this version from now on. Running ones finish on their version (`drain`), move to this one at their next checkpoint
-/// (`checkpoint`), or are stopped immediately (`now`).
+/// New attempts use this version from now on. Running ones finish on their version (`drain`), move to this one at their
+/// next checkpoint (`checkpoint`), or are stopped immediately (`now`).
 #[utoipa::path(post, path = "/plugins/{name}/activate", tag = "plugins", request_body = Activate, responses((status = 200, body = PluginAnswer), (status = 409, description = "A queue has another plugin."), (status = 422, description = "The component cannot run here.")))]
 pub async fn activate(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Activate = body.json()?;
@@ -60,13 +60,15 @@ struct Canary {
     max_failure_rate: Option<f64>,
     /// The rate is checked only after this many attempts have ended; 20 by default.
     min_attempts: Option<u32>,
-    /// It becomes the active version after this many ended attempts within the rate. If absent, only when it is promoted.
+    /// It becomes the active version after this many ended attempts within the rate. If absent, only when it is
+    /// promoted.
     promote_after: Option<u32>,
 }
 
 /// Try a version on a share of the attempts
 ///
-/// It is rolled back automatically if too many fail. A failed attempt on a canary does not count for the job, which is retried on the active version.
+/// It is rolled back automatically if too many fail. A failed attempt on a canary does not count for the job, which is
+/// retried on the active version.
 #[utoipa::path(post, path = "/plugins/{name}/canary", tag = "plugins", request_body = Canary, responses((status = 200, body = PluginAnswer), (status = 422, description = "The component cannot run here.")))]
 pub async fn start_canary(api: Api, NamePath(name): NamePath, body: Body) -> Result<Json<PluginAnswer>> {
     let request: Canary = body.json()?;

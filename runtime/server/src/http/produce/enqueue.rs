@@ -113,8 +113,8 @@ pub(crate) struct OneAnswer {
     job_url: String,
     /// The live stream of this job.
     events_url: String,
-    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` if nothing does
-    /// yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
+    /// Who runs the jobs of its queue: the name of a plugin, `workers` when external workers fetch them, or `null` if
+    /// nothing does yet. Workers count while a fetch waits, and for two minutes after their last fetch or heartbeat.
     #[schema(required = true)]
     served_by: Option<String>,
     /// What the client should know although the request was accepted.
@@ -165,7 +165,8 @@ struct SeveralAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     batch_id: Option<String>,
     jobs: Vec<EnqueuedJob>,
-    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` if nothing does yet.
+    /// Each queue of the request, and who runs its jobs: the name of a plugin, `workers`, or `null` if nothing does
+    /// yet.
     #[schema(value_type = BTreeMap<String, Option<String>>)]
     served_by: BTreeMap<QueueName, Option<String>>,
     /// What the client should know although the request was accepted.
@@ -310,8 +311,8 @@ async fn store_several(api: &Api, body: &Body, several: Several<'_>, once: &Idem
     Ok((StatusCode::CREATED, Json(SeveralAnswer { job_ids, batch_id, jobs, served_by, warnings })).into_response())
 }
 
-/// Jobs that an attempt of `parent` enqueues with its ack. Their ids are derived from (parent, ordinal), so a repeated ack stores none
-/// twice.
+/// Jobs that an attempt of `parent` enqueues with its ack. Their ids are derived from (parent, ordinal), so a repeated
+/// ack stores none twice.
 pub(crate) async fn children(api: &Api, body: &Body, parent: JobId, jobs: Vec<JobBody<'_>>) -> Result<Vec<NewJob>> {
     if jobs.is_empty() {
         return Ok(Vec::new());

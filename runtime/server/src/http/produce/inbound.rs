@@ -1,5 +1,5 @@
-//! Incoming webhooks, for senders that cannot choose the form of their body: `POST /webhooks/{queue}`. Those of a queue with an
-//! inbound webhook must be signed.
+//! Incoming webhooks, for senders that cannot choose the form of their body: `POST /webhooks/{queue}`. Those of a queue
+//! with an inbound webhook must be signed.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -44,14 +44,14 @@ pub struct HookQuery {
     namespace: Option<String>,
 }
 
-/// A request that needs no key, because its signature authenticates it. The handler verifies it with this, even if the hook has been
-/// removed meanwhile.
+/// A request that needs no key, because its signature authenticates it. The handler verifies it with this, even if the
+/// hook has been removed meanwhile.
 #[derive(Clone)]
 pub struct Signed(Arc<Verifier>);
 
-/// Whether a request authenticates itself: it is for a queue whose incoming webhooks are signed, so it needs no key. Nothing has been
-/// verified then; the request is marked with the result, and its handler refuses it unless the signature is right. The one place that
-/// decides this: called by `transport::auth` for every request.
+/// Whether a request authenticates itself: it is for a queue whose incoming webhooks are signed, so it needs no key.
+/// Nothing has been verified then; the request is marked with the result, and its handler refuses it unless the
+/// signature is right. The one place that decides this: called by `transport::auth` for every request.
 pub fn authenticates_itself<B>(
     hooks: &InboundHooks,
     request: &Request<B>,
@@ -87,9 +87,9 @@ const PATH: &str = "/api/v1/webhooks/";
 
 /// Enqueue a job whose payload is the body of the request
 ///
-/// A JSON body is the payload as it is; other text becomes a string, other bytes Base64, and an empty body `{}`. If the queue has an
-/// inbound webhook (`PUT /inbound-webhooks/{queue}`), the request must be signed, and needs no key. A signed request that comes again
-/// within a day enqueues nothing, and is answered with the job of the first.
+/// A JSON body is the payload as it is; other text becomes a string, other bytes Base64, and an empty body `{}`. If the
+/// queue has an inbound webhook (`PUT /inbound-webhooks/{queue}`), the request must be signed, and needs no key. A
+/// signed request that comes again within a day enqueues nothing, and is answered with the job of the first.
 #[utoipa::path(
     post,
     path = "/webhooks/{name}",
@@ -136,7 +136,8 @@ pub async fn webhook(
     }
 }
 
-/// Enqueues a job for a request whose signature is right. Its sender may not read the record of a job, so it is answered in short.
+/// Enqueues a job for a request whose signature is right. Its sender may not read the record of a job, so it is
+/// answered in short.
 async fn receive_signed(
     api: &Api,
     queue: QueueName,

@@ -17,14 +17,16 @@ pub(crate) enum Existing {
 }
 
 impl Existing {
-    /// What the caller of a request may see: jobs of others are not for somebody without a key, who could guess their unique keys.
+    /// What the caller of a request may see: jobs of others are not for somebody without a key, who could guess their
+    /// unique keys.
     pub(crate) fn for_caller(api: &Api) -> Existing {
         let may_read = api.caller.actor.role.is_some_and(|role| role.may(Permission::ReadJob, false));
         if may_read { Existing::Whole } else { Existing::Short }
     }
 }
 
-/// Refuses jobs, and the callback of their batch, that the caller may not enqueue. Nothing is stored of what is refused.
+/// Refuses jobs, and the callback of their batch, that the caller may not enqueue. Nothing is stored of what is
+/// refused.
 pub(crate) fn check(api: &Api, jobs: &[&NewJob], batch: Option<&NewBatch>) -> Result<()> {
     if api.caller.actor.role.is_none() {
         if batch.is_some() {

@@ -1,5 +1,5 @@
-//! Who runs the jobs of a queue, as far as this server knows. Responses to enqueues say it, so that a producer notices a job that
-//! nothing will run.
+//! Who runs the jobs of a queue, as far as this server knows. Responses to enqueues say it, so that a producer notices
+//! a job that nothing will run.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! `/queues/{name}/records`: what handlers have stored under a key, and how external workers store and mark records with an ack or a
-//! heartbeat.
+//! `/queues/{name}/records`: what handlers have stored under a key, and how external workers store and mark records
+//! with an ack or a heartbeat.
 
 use axum::Json;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! `/queues/{name}/rounds` and `/queues/{name}/sweep`: the progress of a queue that runs level by level, and rebuilding the jobs that
-//! failed or are marked.
+//! `/queues/{name}/rounds` and `/queues/{name}/sweep`: the progress of a queue that runs level by level, and rebuilding
+//! the jobs that failed or are marked.
 
 use std::time::Instant;
 
@@ -54,7 +54,8 @@ impl From<Gate> for GateView {
 /// The state of a queue with rounds.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RoundsNow {
-    /// `idle` before its first job, `waiting` while a gate holds its round back, `running`, `completed` when all have ended.
+    /// `idle` before its first job, `waiting` while a gate holds its round back, `running`, `completed` when all have
+    /// ended.
     #[schema(value_type = String)]
     state: &'static str,
     /// The lowest round with a job that has not ended.
@@ -149,8 +150,8 @@ struct Sweep {
 
 /// Rebuild jobs that failed or are marked, in all rounds
 ///
-/// The descendants of each such job are removed, and it runs from the start. An accepted sweep is completed even if the server crashes,
-/// and nothing exists twice.
+/// The descendants of each such job are removed, and it runs from the start. An accepted sweep is completed even if the
+/// server crashes, and nothing exists twice.
 #[utoipa::path(
     post,
     path = "/queues/{name}/sweep",

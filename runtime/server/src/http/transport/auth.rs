@@ -1,5 +1,6 @@
-//! Access control: a request must name this server by one of its names, must not come from a web page of another site, and its sender
-//! must be known and have the permission that the route needs. Checked in this order, before any route sees the request.
+//! Access control: a request must name this server by one of its names, must not come from a web page of another site,
+//! and its sender must be known and have the permission that the route needs. Checked in this order, before any route
+//! sees the request.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -169,8 +170,8 @@ fn refused(error: Error) -> Response {
 }
 
 impl Rules {
-    /// Whether a browser asks in advance if a page of another site may enqueue, and some namespace lets anybody do so. Which one the
-    /// page means is known when it enqueues.
+    /// Whether a browser asks in advance if a page of another site may enqueue, and some namespace lets anybody do so.
+    /// Which one the page means is known when it enqueues.
     fn is_preflight<B>(&self, request: &Request<B>) -> bool {
         let headers = request.headers();
         let asks = |name| headers.get(name).is_some_and(|method: &HeaderValue| method == "POST");
@@ -198,8 +199,9 @@ impl Rules {
         let path = request.uri().path();
         let needed = self.routes.permission(method, path);
         let shown = in_header(headers);
-        // A page cannot make a browser send a key in a header to another site, but it can send requests with a cookie or without any
-        // key. Without keys every admitted request may do everything, so none from a page of another site is.
+        // A page cannot make a browser send a key in a header to another site, but it can send requests with a cookie
+        // or without any key. Without keys every admitted request may do everything, so none from a page of another
+        // site is.
         let proves_itself = shown.is_some() && !self.authority.is_open();
         let harmless = needed == Public && is_safe(method) && !self.authority.is_open();
         // Where a rule lets anybody enqueue, a page of another site is anybody, whatever cookies its visitor has.

@@ -74,8 +74,8 @@ pub async fn read(request: Request, api: &Parts, most: usize, otherwise: &str) -
             api.bodies.most()
         )),
     };
-    // A client that sent `Expect: 100-continue` has sent nothing yet. Any other is still sending, and would see a broken
-    // connection instead of the response if we did not read on for a while.
+    // A client that sent `Expect: 100-continue` has sent nothing yet. Any other is still sending, and would see a
+    // broken connection instead of the response if we did not read on for a while.
     if !waits {
         let _ = timeout(limits::DISCARD_TIME, collect_nothing(&mut body, idle)).await;
     }

@@ -1,8 +1,10 @@
-//! The memory that the bodies of all requests may take together, from their first byte until the request has been handled.
+//! The memory that the bodies of all requests may take together, from their first byte until the request has been
+//! handled.
 //!
-//! A body is weighed as it grows, not by what it could become. When there is no room for more, one of those that are still arriving
-//! gives way: the one that has held the most memory for the longest time. So many slow bodies cannot keep out a client that sends
-//! its own and is done. Small bodies never give way, because they take hardly more than their connections do.
+//! A body is weighed as it grows, not by what it could become. When there is no room for more, one of those that are
+//! still arriving gives way: the one that has held the most memory for the longest time. So many slow bodies cannot
+//! keep out a client that sends its own and is done. Small bodies never give way, because they take hardly more than
+//! their connections do.
 //!
 //! `extract::read` takes a share for each body. The lock is taken only for bodies that are not small.
 

@@ -1,10 +1,10 @@
 //! Compressed answers: gzip, for clients that accept it, of JSON and text that is large enough to gain from it.
 //!
-//! Whoever sees the sizes of compressed answers learns something about what is in them, if they can also put text of their own beside it
-//! and look again and again (BREACH). Three things stand against that. Answers of routes that may show a secret are not compressed. No
-//! page of another site can make a browser send requests: they are refused before they get here, and cookies do not come with them.
-//! And each compressed answer is longer by a random number of bytes, so that sizes differ by themselves more than by a letter that is
-//! guessed right.
+//! Whoever sees the sizes of compressed answers learns something about what is in them, if they can also put text of
+//! their own beside it and look again and again (BREACH). Three things stand against that. Answers of routes that may
+//! show a secret are not compressed. No page of another site can make a browser send requests: they are refused before
+//! they get here, and cookies do not come with them. And each compressed answer is longer by a random number of bytes,
+//! so that sizes differ by themselves more than by a letter that is guessed right.
 
 use std::io::Write;
 

@@ -1,11 +1,14 @@
-//! Slots for connections: how many there are in total and per address, and which connection is closed when they are all in use.
+//! Slots for connections: how many there are in total and per address, and which connection is closed when they are all
+//! in use.
 //!
-//! A connection on which no request has been admitted yet is *unproven*: it has sent nothing, or nothing with a right key. Unproven
-//! ones cost a client nothing, so they must never keep out a client with a request: when all slots are in use, the oldest unproven
-//! connection is closed for the new one. Proven connections keep their slot; when only such are left, a new one waits for a slot, or
-//! is refused if its address already has all the slots that one address may have.
+//! A connection on which no request has been admitted yet is *unproven*: it has sent nothing, or nothing with a right
+//! key. Unproven ones cost a client nothing, so they must never keep out a client with a request: when all slots are in
+//! use, the oldest unproven connection is closed for the new one. Proven connections keep their slot; when only such
+//! are left, a new one waits for a slot, or is refused if its address already has all the slots that one address may
+//! have.
 //!
-//! The lock is taken when a connection opens, for each request until it is proven, and when it closes; not for every request.
+//! The lock is taken when a connection opens, for each request until it is proven, and when it closes; not for every
+//! request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -36,7 +39,8 @@ struct Table {
     addresses: HashMap<IpAddr, OfAddress>,
     /// Connections on which nothing was admitted so far, by their number: the oldest first.
     unproven: BTreeMap<u64, Unproven>,
-    /// Connections that were asked to close and have not yet. One at a time is enough, because only one new connection waits for a slot.
+    /// Connections that were asked to close and have not yet. One at a time is enough, because only one new connection
+    /// waits for a slot.
     closing: usize,
     next: u64,
 }
@@ -167,7 +171,8 @@ impl Table {
 }
 
 impl ConnectionSlot {
-    /// The head of a request has arrived. False if the slot was given to another connection just before: this one is being closed.
+    /// The head of a request has arrived. False if the slot was given to another connection just before: this one is
+    /// being closed.
     pub fn request_arrived(&self) -> bool {
         if self.is_proven.load(Ordering::Relaxed) {
             return true;

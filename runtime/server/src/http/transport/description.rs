@@ -1,5 +1,5 @@
-//! What all routes have in common in the description of the API: the introduction, refusals, the key, path parameters and warnings.
-//! `openapi` adds it to what the routes say about themselves.
+//! What all routes have in common in the description of the API: the introduction, refusals, the key, path parameters
+//! and warnings. `openapi` adds it to what the routes say about themselves.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,8 @@ fn introduce(document: &mut Value) {
 fn finish_schemas(document: &mut Value) -> BTreeSet<String> {
     document["components"]["schemas"]["Error"] = serde_json::to_value(ErrorAnswer::schema()).unwrap_or_default();
     document["components"]["schemas"]["EventData"] = serde_json::to_value(EventData::schema()).unwrap_or_default();
-    // Without `contentSchema`: what a stream of a bulk operation carries, and the end of a stream, has another form than `EventData`.
+    // Without `contentSchema`: what a stream of a bulk operation carries, and the end of a stream, has another form
+    // than `EventData`.
     document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentMediaType"] =
         json!("application/json");
     // A job without a body fits several of these forms.
@@ -183,8 +184,8 @@ fn complete(path: &str, operation: &mut Map<String, Value>) {
     }
 }
 
-/// Adds `strict` to an operation that reads fields or query parameters, and `warnings` to its answers. The answers in `warning`
-/// have them already.
+/// Adds `strict` to an operation that reads fields or query parameters, and `warnings` to its answers. The answers in
+/// `warning` have them already.
 fn warn(operation: &mut Map<String, Value>, warning: &BTreeSet<String>) {
     let has_body = operation.get("requestBody").is_some_and(|body| body["content"]["application/json"].is_object());
     let parameters = operation.get("parameters").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);

@@ -1,5 +1,6 @@
-//! Every refusal of the API: where errors of the rules, the store, the executor and the registry get their status, their
-//! code and their message. 429 and 503 promise that nothing was done, because clients repeat such requests automatically.
+//! Every refusal of the API: where errors of the rules, the store, the executor and the registry get their status,
+//! their code and their message. 429 and 503 promise that nothing was done, because clients repeat such requests
+//! automatically.
 
 use std::time::Duration;
 

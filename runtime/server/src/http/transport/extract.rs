@@ -99,7 +99,8 @@ impl Body {
     }
 }
 
-/// JSON as `T`. Text that is not JSON and JSON that does not match `T` are different errors; the latter names the field.
+/// JSON as `T`. Text that is not JSON and JSON that does not match `T` are different errors; the latter names the
+/// field.
 pub fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     check_depth(bytes)?;
     // The path is only determined when there is an error to report.

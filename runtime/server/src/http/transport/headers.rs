@@ -1,7 +1,8 @@
-//! The headers that every response has, refusals included: they tell a browser not to guess, load, frame or reveal anything.
+//! The headers that every response has, refusals included: they tell a browser not to guess, load, frame or reveal
+//! anything.
 //!
-//! `AccessControl` passes each response through [`guarded`]. A response that needs more than the rest, such as a page with a style,
-//! brings a policy of its own, which is left as it is.
+//! `AccessControl` passes each response through [`guarded`]. A response that needs more than the rest, such as a page
+//! with a style, brings a policy of its own, which is left as it is.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,15 +24,16 @@ const CLOSED: HeaderValue = HeaderValue::from_static("default-src 'none'; frame-
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const ANY: HeaderValue = HeaderValue::from_static("*");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
-/// The console runs its own scripts, styles and workers, all of them files of this server, and talks to this server alone. Nothing
-/// becomes code or markup from a string.
+/// The console runs its own scripts, styles and workers, all of them files of this server, and talks to this server
+/// alone. Nothing becomes code or markup from a string.
 pub const CONSOLE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
      trusted-types windlass";
 /// A year. Only for this name, because those below it may belong to other programs.
 const ONLY_HTTPS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
-/// The answer to a browser that asks whether a page of another site may send a request: any may enqueue here, without a key or a cookie.
+/// The answer to a browser that asks whether a page of another site may send a request: any may enqueue here, without a
+/// key or a cookie.
 pub fn preflight() -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
     let headers = response.headers_mut();
@@ -115,8 +117,8 @@ pub fn by_hand() -> String {
     lines.collect()
 }
 
-/// Whether a browser should be told to use only https for the host of a request: if the client uses it, and the name is not
-/// `localhost`, under which other programs of the machine may speak plain HTTP.
+/// Whether a browser should be told to use only https for the host of a request: if the client uses it, and the name is
+/// not `localhost`, under which other programs of the machine may speak plain HTTP.
 pub fn is_only_https(is_https: bool, headers: &HeaderMap) -> bool {
     let local = |host: &HeaderValue| {
         let name = host.as_bytes().split(|byte| *byte == b':').next().unwrap_or_default();
@@ -125,7 +127,8 @@ pub fn is_only_https(is_https: bool, headers: &HeaderMap) -> bool {
     is_https && !headers.get(header::HOST).is_some_and(local)
 }
 
-/// The policy of a page with its style and script inside: it may use these, which are named by their digests, and read from this server.
+/// The policy of a page with its style and script inside: it may use these, which are named by their digests, and read
+/// from this server.
 pub fn page_policy(page: &str) -> String {
     let digests = |tag: &str| {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));

@@ -1,6 +1,6 @@
-//! The host names that requests may use. A page on any site can make a browser send requests here, under a name of its own that
-//! resolves to this machine (DNS rebinding). To the browser they are requests of that page to its own site, so `Origin` does not help,
-//! but the name in `Host` does. It is checked before anything else, for every path.
+//! The host names that requests may use. A page on any site can make a browser send requests here, under a name of its
+//! own that resolves to this machine (DNS rebinding). To the browser they are requests of that page to its own site, so
+//! `Origin` does not help, but the name in `Host` does. It is checked before anything else, for every path.
 //!
 //! Called for every request, so it allocates nothing unless it refuses.
 
@@ -30,7 +30,8 @@ pub enum AllowedHost {
 #[derive(Clone, Debug)]
 pub struct Hosts {
     allowed: Vec<AllowedHost>,
-    /// It listens on all addresses of the machine, which it does not know. Any address is allowed then, because only names can be rebound.
+    /// It listens on all addresses of the machine, which it does not know. Any address is allowed then, because only
+    /// names can be rebound.
     any_address: bool,
 }
 

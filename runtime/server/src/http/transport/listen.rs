@@ -1,4 +1,5 @@
-//! Connections: how many there may be, how they are encrypted, how long a client may take to send a request, and how they are closed.
+//! Connections: how many there may be, how they are encrypted, how long a client may take to send a request, and how
+//! they are closed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,7 +40,8 @@ pub struct Bounds {
     pub connections: usize,
     /// How many of them one address may have.
     pub of_address: usize,
-    /// How long a client may take to send the head of a request, counted from when it could send it, and to read a response.
+    /// How long a client may take to send the head of a request, counted from when it could send it, and to read a
+    /// response.
     pub client_timeout: Duration,
 }
 
@@ -90,8 +92,8 @@ struct Conversation {
 impl Conversation {
     /// Answers requests until the connection ends or its slot is needed.
     async fn hold(self, stream: TcpStream, tls: Option<TlsAcceptor>, peer: Peer) {
-        // The first head has less time than later ones, and TLS has to fit in: until the head arrives, the client has not shown that
-        // it will send anything.
+        // The first head has less time than later ones, and TLS has to fit in: until the head arrives, the client has
+        // not shown that it will send anything.
         let first_head = self.bounds.client_timeout.min(limits::FIRST_HEAD);
         tokio::select! {
             () = self.greet(stream, tls) => {}

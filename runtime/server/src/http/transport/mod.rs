@@ -1,4 +1,5 @@
-//! How requests are received and answered: listening, access control, reading, errors, and the description of the routes.
+//! How requests are received and answered: listening, access control, reading, errors, and the description of the
+//! routes.
 
 pub(crate) mod auth;
 pub(crate) mod body;

@@ -1,4 +1,5 @@
-//! Where requests come from: the other side of a connection, and the client of a request, which a proxy may stand in front of.
+//! Where requests come from: the other side of a connection, and the client of a request, which a proxy may stand in
+//! front of.
 //!
 //! `AccessControl` gets a `Peer` for each connection, and asks it about each request.
 
@@ -38,7 +39,8 @@ impl ClientAddress {
         self.0
     }
 
-    /// What limits count as one client: an IPv4 address, or a /64 network of IPv6 addresses, because one client can use them all.
+    /// What limits count as one client: an IPv4 address, or a /64 network of IPv6 addresses, because one client can use
+    /// them all.
     pub fn network(self) -> IpAddr {
         match self.0 {
             IpAddr::V4(address) => address.into(),
@@ -58,8 +60,8 @@ impl Peer {
         Peer { slot, address, encrypted, is_proxy }
     }
 
-    /// The client of a request: behind a proxy, the last address in `X-Forwarded-For`, which is the one that the proxy itself has
-    /// seen. Those before it are what the client says, and may be invented.
+    /// The client of a request: behind a proxy, the last address in `X-Forwarded-For`, which is the one that the proxy
+    /// itself has seen. Those before it are what the client says, and may be invented.
     pub fn client(&self, headers: &HeaderMap) -> ClientAddress {
         let forwarded = if self.is_proxy { last(headers, &FORWARDED_FOR).and_then(address) } else { None };
         ClientAddress::new(forwarded.unwrap_or(self.address))

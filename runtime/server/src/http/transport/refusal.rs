@@ -22,7 +22,8 @@ impl Refusals {
         Refusals(Arc::new(Semaphore::new(limits::REFUSALS)))
     }
 
-    /// Responds that the address has too many connections. If too many must be refused at once, some are closed without a response.
+    /// Responds that the address has too many connections. If too many must be refused at once, some are closed without
+    /// a response.
     pub fn too_many(&self, stream: TcpStream, tls: Option<TlsAcceptor>) {
         let Ok(turn) = Arc::clone(&self.0).try_acquire_owned() else { return };
         tokio::spawn(async move {

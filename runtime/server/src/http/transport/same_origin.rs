@@ -1,5 +1,5 @@
-//! Whether a request comes from a page of this server, by what its browser says. A page of another site can make a visitor's browser send
-//! requests here, with the cookies that it has for this server.
+//! Whether a request comes from a page of this server, by what its browser says. A page of another site can make a
+//! visitor's browser send requests here, with the cookies that it has for this server.
 
 use axum::http::{HeaderMap, HeaderValue, Method, header};
 
@@ -23,8 +23,8 @@ pub fn check_foreign(method: &Method, headers: &HeaderMap) -> Result<()> {
     ))
 }
 
-/// Refuses a change that is asked for with a session, unless it certainly comes from a page of this server: the browser must say so, and
-/// the page must have sent a header that needs no other site's permission only there.
+/// Refuses a change that is asked for with a session, unless it certainly comes from a page of this server: the browser
+/// must say so, and the page must have sent a header that needs no other site's permission only there.
 pub fn check_console(headers: &HeaderMap, is_https: bool) -> Result<()> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
     let own = format!("{}://{host}", if is_https { "https" } else { "http" });
@@ -38,8 +38,8 @@ pub fn check_console(headers: &HeaderMap, is_https: bool) -> Result<()> {
     )))
 }
 
-/// Whether a browser says that the request comes from a page of another origin. Following a link from there to here is allowed,
-/// because the other page cannot read the response.
+/// Whether a browser says that the request comes from a page of another origin. Following a link from there to here is
+/// allowed, because the other page cannot read the response.
 pub fn is_foreign(method: &Method, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes);
     let own = |origin: &HeaderValue| {

@@ -1,7 +1,8 @@
-//! Wrong keys, per client: after a few in a row, further ones are not judged for a while, and the while doubles. A right key always
-//! counts, so that nobody is locked out by another program behind the same address.
+//! Wrong keys, per client: after a few in a row, further ones are not judged for a while, and the while doubles. A
+//! right key always counts, so that nobody is locked out by another program behind the same address.
 //!
-//! Called by access control, for every request with a key. Nothing is locked unless somebody has sent wrong ones lately.
+//! Called by access control, for every request with a key. Nothing is locked unless somebody has sent wrong ones
+//! lately.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

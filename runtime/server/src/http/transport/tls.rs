@@ -1,8 +1,8 @@
-//! TLS of the listening socket: the certificate, its key and the authority of clients are read from files, and read again when they
-//! change or the process gets SIGHUP.
+//! TLS of the listening socket: the certificate, its key and the authority of clients are read from files, and read
+//! again when they change or the process gets SIGHUP.
 //!
-//! A new pair that cannot be used is refused with a line in the log, and the one before it stays in use. Open connections keep the
-//! configuration that they began with.
+//! A new pair that cannot be used is refused with a line in the log, and the one before it stays in use. Open
+//! connections keep the configuration that they began with.
 
 use std::fs::Metadata;
 use std::io;
@@ -68,8 +68,8 @@ impl Tls {
         TlsAcceptor::from(Arc::clone(&self.0.current.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Reads the files again when they have changed and at each SIGHUP, until shutdown. The signal is caught from the call on, not only
-    /// from the first poll, before which it would end the process.
+    /// Reads the files again when they have changed and at each SIGHUP, until shutdown. The signal is caught from the
+    /// call on, not only from the first poll, before which it would end the process.
     pub fn follow(&self, shutdown: Shutdown) -> Result<impl Future<Output = ()> + Send + 'static, TlsError> {
         let mut hangup = Hangup::catch().map_err(TlsError::Signal)?;
         let tls = self.clone();
@@ -185,8 +185,8 @@ impl Seen {
         Seen { used: first, last: first }
     }
 
-    /// Whether what is found now should be used. Unless somebody asks, it must have been the same at the last look: whoever replaces
-    /// several files may be in the middle of it.
+    /// Whether what is found now should be used. Unless somebody asks, it must have been the same at the last look:
+    /// whoever replaces several files may be in the middle of it.
     fn is_new(&mut self, found: Stamps, asked: bool) -> bool {
         let is_settled = std::mem::replace(&mut self.last, found) == found;
         let is_new = asked || (is_settled && self.used != found);

@@ -1,7 +1,8 @@
 //! Warnings about a request that succeeded: collected while it is handled, and added to its response as
 //! `warnings`, a list of sentences.
 //!
-//! The list is task-local, so that handlers need not pass it around. It allocates nothing for a request without warnings.
+//! The list is task-local, so that handlers need not pass it around. It allocates nothing for a request without
+//! warnings.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -1,5 +1,5 @@
-//! A time limit on writes: a client that does not read its response holds memory and a connection slot, so it is disconnected.
-//! Reads are limited elsewhere: by hyper for the head of a request, by `extract::read` for its body.
+//! A time limit on writes: a client that does not read its response holds memory and a connection slot, so it is
+//! disconnected. Reads are limited elsewhere: by hyper for the head of a request, by `extract::read` for its body.
 
 use std::io;
 use std::pin::Pin;

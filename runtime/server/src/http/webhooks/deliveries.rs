@@ -71,8 +71,8 @@ pub async fn list_deliveries(api: Api, NamePath(id): NamePath) -> Result<Json<Ve
 
 /// Send a test to a webhook endpoint now
 ///
-/// An event of the type `test`, signed like any other and sent once, whatever types of events the endpoint gets and whether it is
-/// enabled or not. The answer says what came back.
+/// An event of the type `test`, signed like any other and sent once, whatever types of events the endpoint gets and
+/// whether it is enabled or not. The answer says what came back.
 #[utoipa::path(
     post,
     path = "/webhook-endpoints/{id}/test",
@@ -87,8 +87,8 @@ pub async fn test(api: Api, NamePath(id): NamePath) -> Result<Json<AttemptAnswer
 
 /// Send an event to a webhook endpoint again, now
 ///
-/// The delivery must be among those that are listed, and its event still stored. It is sent once, with the same `webhook-id` and the
-/// current settings of the endpoint. The answer says what came back.
+/// The delivery must be among those that are listed, and its event still stored. It is sent once, with the same
+/// `webhook-id` and the current settings of the endpoint. The answer says what came back.
 #[utoipa::path(
     post,
     path = "/webhook-endpoints/{id}/deliveries/{delivery}/redeliver",

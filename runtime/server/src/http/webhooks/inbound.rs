@@ -1,4 +1,5 @@
-//! `/inbound-webhooks`: queues whose incoming webhooks must be signed. The requests themselves are in `http::produce::inbound`.
+//! `/inbound-webhooks`: queues whose incoming webhooks must be signed. The requests themselves are in
+//! `http::produce::inbound`.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::webhooks::inbound::key_of;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 struct InboundBody {
-    /// How the sender signs: `github` (`X-Hub-Signature-256`), `stripe` (`Stripe-Signature`), or `standard` (Standard Webhooks:
-    /// `webhook-id`, `webhook-timestamp` and `webhook-signature`, or the same with `svix-`).
+    /// How the sender signs: `github` (`X-Hub-Signature-256`), `stripe` (`Stripe-Signature`), or `standard` (Standard
+    /// Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, or the same with `svix-`).
     #[schema(required = true)]
     scheme: Option<SchemeName>,
-    /// The secret that the sender signs with. Needed at first and with another scheme; without it the secret stays. Stored encrypted, and
-    /// never shown.
+    /// The secret that the sender signs with. Needed at first and with another scheme; without it the secret stays.
+    /// Stored encrypted, and never shown.
     #[schema(min_length = 16, max_length = 1024)]
     secret: Option<String>,
     /// How long the secret so far is accepted beside a new one; by default not at all.
@@ -57,7 +58,8 @@ pub async fn list_inbound(api: Api) -> Result<Json<Vec<InboundAnswer>>> {
 
 /// Accept only signed incoming webhooks for a queue
 ///
-/// From then on, `POST /webhooks/{queue}` refuses requests that the sender has not signed, and accepts signed ones without a key.
+/// From then on, `POST /webhooks/{queue}` refuses requests that the sender has not signed, and accepts signed ones
+/// without a key.
 #[utoipa::path(
     put,
     path = "/inbound-webhooks/{queue}",

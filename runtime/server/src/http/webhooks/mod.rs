@@ -1,7 +1,8 @@
-//! `/webhook-endpoints`: addresses to which events are sent. Delivery itself is in `crate::webhooks`. Clients of the older wire format
-//! find them under `/webhooks`, together with the jobs that `POST /webhooks/{queue}` enqueues.
+//! `/webhook-endpoints`: addresses to which events are sent. Delivery itself is in `crate::webhooks`. Clients of the
+//! older wire format find them under `/webhooks`, together with the jobs that `POST /webhooks/{queue}` enqueues.
 //!
-//! Reading order: this file, `deliveries` (what was sent, tests, sending again), `inbound` (queues whose requests must be signed).
+//! Reading order: this file, `deliveries` (what was sent, tests, sending again), `inbound` (queues whose requests must
+//! be signed).
 
 pub(crate) mod deliveries;
 pub(crate) mod inbound;
@@ -34,8 +35,8 @@ struct WebhookBody {
     /// Types of events; all of them when it is absent.
     #[schema(example = json!(["completed", "dead"]))]
     events: Option<Vec<String>>,
-    /// Signs every delivery, as Standard Webhooks describes: `whsec_` and 24 to 64 random bytes in Base64. Without one the server makes
-    /// one and shows it in this answer only. Stored encrypted.
+    /// Signs every delivery, as Standard Webhooks describes: `whsec_` and 24 to 64 random bytes in Base64. Without one
+    /// the server makes one and shows it in this answer only. Stored encrypted.
     #[schema(pattern = "^whsec_[A-Za-z0-9+/]{32,86}={0,2}$")]
     secret: Option<String>,
     enabled: Option<bool>,
@@ -116,9 +117,10 @@ async fn find(api: &Api, id: &str) -> Result<Webhook> {
 
 /// Send events to an address, from now on
 ///
-/// The body of each delivery is the `data` of the event in the live stream. Events are delivered in order and at least once, and signed
-/// as Standard Webhooks describes: `webhook-id` identifies a delivery that is repeated, `webhook-timestamp` is the time of the attempt
-/// in seconds, and `webhook-signature` has `v1,` and the HMAC-SHA256 of `ID.TIMESTAMP.BODY` in Base64 for each valid secret.
+/// The body of each delivery is the `data` of the event in the live stream. Events are delivered in order and at least
+/// once, and signed as Standard Webhooks describes: `webhook-id` identifies a delivery that is repeated,
+/// `webhook-timestamp` is the time of the attempt in seconds, and `webhook-signature` has `v1,` and the HMAC-SHA256 of
+/// `ID.TIMESTAMP.BODY` in Base64 for each valid secret.
 #[utoipa::path(
     post,
     path = "/webhook-endpoints",
@@ -175,8 +177,8 @@ fn new_secret(key: &SecretKey, id: &str, sent: Option<String>) -> Result<(Vec<u8
 
 /// Edit a webhook endpoint
 ///
-/// Absent fields stay as they are. A delivery that is waiting to be retried is tried at once with the new settings. A new secret is set
-/// with `rotate-secret`.
+/// Absent fields stay as they are. A delivery that is waiting to be retried is tried at once with the new settings. A
+/// new secret is set with `rotate-secret`.
 #[utoipa::path(
     patch,
     path = "/webhook-endpoints/{id}",
@@ -197,8 +199,8 @@ pub async fn edit(api: Api, NamePath(id): NamePath, body: Body) -> Result<Json<W
 
 /// Give a webhook endpoint a new secret
 ///
-/// The secret so far signs every delivery beside the new one for a while, so that the receiver can be changed in the meantime. There are
-/// never more than two: an older one is dropped.
+/// The secret so far signs every delivery beside the new one for a while, so that the receiver can be changed in the
+/// meantime. There are never more than two: an older one is dropped.
 #[utoipa::path(
     post,
     path = "/webhook-endpoints/{id}/rotate-secret",

@@ -1,5 +1,5 @@
-//! What handlers that work in iterations send and receive: `agent`, `usage`, `agent_status`, `step_status`. The rules are in
-//! `windlass_core::agent`.
+//! What handlers that work in iterations send and receive: `agent`, `usage`, `agent_status`, `step_status`. The rules
+//! are in `windlass_core::agent`.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

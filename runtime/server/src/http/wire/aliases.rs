@@ -1,5 +1,5 @@
-//! Names of the older wire format that the API still accepts and shows, each with the name to use instead. The description of the API
-//! marks them as deprecated, and docs/http-api.md lists them; a test compares the three.
+//! Names of the older wire format that the API still accepts and shows, each with the name to use instead. The
+//! description of the API marks them as deprecated, and docs/http-api.md lists them; a test compares the three.
 
 use serde_json::{Map, Value, json};
 
@@ -62,7 +62,8 @@ pub fn current(name: &'static str) -> &'static str {
     }
 }
 
-/// The number of attempts under its name, or under the older one. `place` is what stands before a field's name in an error.
+/// The number of attempts under its name, or under the older one. `place` is what stands before a field's name in an
+/// error.
 pub fn max_attempts(place: &str, named: Option<u32>, older: Option<u32>) -> Result<Option<u32>> {
     match (named, older) {
         (Some(named), Some(older)) if named != older => Err(Error::field(

@@ -1,5 +1,6 @@
-//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`, JSON that is nested
-//! too deep for most readers among it. Of a checkpoint that holds a secret, only its length: `{"$encrypted": 512}`.
+//! Payload, checkpoint and result in answers: JSON as JSON, byte for byte, and anything else as `{"$base64": …}`, JSON
+//! that is nested too deep for most readers among it. Of a checkpoint that holds a secret, only its length:
+//! `{"$encrypted": 512}`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

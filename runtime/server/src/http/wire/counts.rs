@@ -1,5 +1,5 @@
-//! Counters of jobs, under the same names wherever jobs are counted: those of the job states, `total` for all of them and `open` for those
-//! that have not ended.
+//! Counters of jobs, under the same names wherever jobs are counted: those of the job states, `total` for all of them
+//! and `open` for those that have not ended.
 
 use serde::Serialize;
 use utoipa::ToSchema;

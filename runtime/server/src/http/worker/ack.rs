@@ -39,8 +39,8 @@ struct Ack<'a> {
     usage: Option<TokenUsage>,
     /// The job is not done: when its children have ended, another attempt starts and can read their results.
     wait: Option<WaitName>,
-    /// With `wait`: what happens when a child dies or is cancelled. Fail, cancel the other children, or continue; `fail` by
-    /// default.
+    /// With `wait`: what happens when a child dies or is cancelled. Fail, cancel the other children, or continue;
+    /// `fail` by default.
     on_child_failure: Option<OnFailureName>,
     /// Children to enqueue in the commit of this ack.
     #[serde(borrow)]
@@ -246,8 +246,8 @@ pub(crate) fn check_token(api: &Api, token: Option<&String>) -> Result<()> {
     Ok(())
 }
 
-/// The sender: the holder of the token, or a client without one, which is assumed to hold the job's lease if it has the key that
-/// fetched it.
+/// The sender: the holder of the token, or a client without one, which is assumed to hold the job's lease if it has the
+/// key that fetched it.
 pub(crate) fn holder(api: &Api, token: Option<String>) -> Result<Holder> {
     check_token(api, token.as_ref())?;
     match token {

@@ -121,8 +121,8 @@ async fn claim(api: &Api, fetch: Fetch, count: usize) -> Result<Vec<Fetched>> {
     let wait = poll_time(fetch.timeout.map_or(limits::POLL, |span| span.0));
     let waiting = api.workers.wait(&queues, api.clock.now()).map_err(|full| too_many(&full))?;
     let by = By::Worker { worker_id: worker_id.clone(), hostname };
-    // Dropping a claim releases the jobs it would have received, so a client that disconnects loses nothing. In this order, so that a
-    // worker that is draining claims nothing.
+    // Dropping a claim releases the jobs it would have received, so a client that disconnects loses nothing. In this
+    // order, so that a worker that is draining claims nothing.
     let claimed = tokio::select! {
         biased;
         () = api.shutdown.requested() => return Err(Error::stopping()),
@@ -170,8 +170,8 @@ fn too_many(queue: &QueueName) -> Error {
     Error::overloaded(why, limits::FETCH_RETRY)
 }
 
-/// Claimed jobs that have not been sent yet. If it is dropped before they are, because the client disconnected or a body cannot be
-/// read, it hands them back.
+/// Claimed jobs that have not been sent yet. If it is dropped before they are, because the client disconnected or a
+/// body cannot be read, it hands them back.
 struct Unsent {
     api: Api,
     claimed: Vec<(JobId, Token)>,

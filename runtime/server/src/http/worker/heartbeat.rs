@@ -1,7 +1,7 @@
 //! Heartbeats of external workers: `POST /heartbeat`, for many jobs at once, in two forms.
 //!
-//! The map form `{"jobs": {id: {…}}}` carries JSON; the list form `{"jobs": [{"job_id": …}]}` of older clients carries JSON as
-//! text in strings. Both get the same response.
+//! The map form `{"jobs": {id: {…}}}` carries JSON; the list form `{"jobs": [{"job_id": …}]}` of older clients carries
+//! JSON as text in strings. Both get the same response.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! `/workers`: which workers have fetched recently, which drain, and how many fetches wait on each queue. Held in memory: after a
-//! restart, workers are unknown until they fetch again.
+//! `/workers`: which workers have fetched recently, which drain, and how many fetches wait on each queue. Held in
+//! memory: after a restart, workers are unknown until they fetch again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,7 +64,8 @@ impl Workers {
         Workers { seen: Arc::default(), fetched: Arc::default(), most, drains: Arc::default() }
     }
 
-    /// Registers a fetch on these queues, or returns the queue that has too many. Too many fetches on one queue do not affect the others.
+    /// Registers a fetch on these queues, or returns the queue that has too many. Too many fetches on one queue do not
+    /// affect the others.
     pub fn wait(&self, queues: &[QueueName], now: Time) -> std::result::Result<WaitingFetch, QueueName> {
         let mut fetched = self.lock_fetched();
         let is_full = |queue: &&QueueName| fetched.get(queue).is_some_and(|queue| queue.waiting >= self.most);
@@ -82,8 +83,8 @@ impl Workers {
         Ok(WaitingFetch { workers: self.clone(), queues: queues.to_vec() })
     }
 
-    /// Whether a worker serves the queue: a fetch waits on it, or there was one in the last [`limits::WORKER_SEEN`], or a worker that
-    /// fetches from it has sent a heartbeat since.
+    /// Whether a worker serves the queue: a fetch waits on it, or there was one in the last [`limits::WORKER_SEEN`], or
+    /// a worker that fetches from it has sent a heartbeat since.
     pub fn serve(&self, queue: &QueueName, now: Time) -> bool {
         self.lock_fetched().get(queue).is_some_and(|queue| queue.is_served(now))
     }
@@ -110,7 +111,8 @@ impl Workers {
         known
     }
 
-    /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed. Returns whether it is a new one.
+    /// A worker asked for jobs. Workers without a name cannot be distinguished and are not listed. Returns whether it
+    /// is a new one.
     pub fn fetched(&self, id: &WorkerId, hostname: &str, queues: &[QueueName], now: Time) -> bool {
         if id.1.is_empty() {
             return false;

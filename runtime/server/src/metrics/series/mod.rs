@@ -1,8 +1,8 @@
 //! Figures of queues over time: the last hour in steps of five seconds, and the last day in steps of a minute.
 //!
-//! Held in memory, from the start of the server on. Only so many queues have figures: when there are more, those in which the least
-//! happens give way, first in the namespace that has the most of them. Each namespace has the figures of all its queues together, to
-//! which those that gave way still count.
+//! Held in memory, from the start of the server on. Only so many queues have figures: when there are more, those in
+//! which the least happens give way, first in the namespace that has the most of them. Each namespace has the figures
+//! of all its queues together, to which those that gave way still count.
 
 mod point;
 mod track;
@@ -77,7 +77,8 @@ impl Series {
         })
     }
 
-    /// The figures of each queue that somebody may see and that has figures, those in which the most happened in the window first.
+    /// The figures of each queue that somebody may see and that has figures, those in which the most happened in the
+    /// window first.
     pub fn of_each(&self, allowed: &AllowedQueues, window: Window, most: usize) -> Vec<(QueueName, Figures)> {
         let kept = self.lock();
         let own = kept.queues.iter().filter(|(queue, _)| allowed.allow(queue));

@@ -1,5 +1,5 @@
-//! What happened to a queue, or to all queues of a namespace, in one step of time; and its stored form, which is small because
-//! thousands of them stay in memory.
+//! What happened to a queue, or to all queues of a namespace, in one step of time; and its stored form, which is small
+//! because thousands of them stay in memory.
 
 use windlass_core::{Counts, Histogram, State};
 
@@ -26,7 +26,8 @@ pub struct Sum {
 pub struct Spread([u64; BUCKETS]);
 
 impl Sum {
-    /// What has happened between two readings of a queue's counters. Counters that have fallen are those of a new queue of the name.
+    /// What has happened between two readings of a queue's counters. Counters that have fallen are those of a new queue
+    /// of the name.
     pub fn between(before: Option<&Counts>, now: &Counts) -> Sum {
         let before = before.filter(|before| before.enqueued <= now.enqueued && before.completed <= now.completed);
         let since = |of: fn(&Counts) -> u64| of(now).saturating_sub(before.map_or(0, of));
@@ -132,8 +133,8 @@ impl Spread {
         self.0[Histogram::BOUNDS_MS.partition_point(|bound| *bound < span_ms)] += 1;
     }
 
-    /// The span in milliseconds that so many percent do not exceed; none when nothing was counted. Within a bucket it is taken to be
-    /// evenly spread; beyond the last bound it is that bound.
+    /// The span in milliseconds that so many percent do not exceed; none when nothing was counted. Within a bucket it
+    /// is taken to be evenly spread; beyond the last bound it is that bound.
     pub fn percentile(&self, percent: f64) -> Option<f64> {
         percentile(&self.0, &Histogram::BOUNDS_MS, percent)
     }

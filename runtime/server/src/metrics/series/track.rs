@@ -24,8 +24,8 @@ pub enum Resolution {
     Coarse,
 }
 
-/// The steps in which something changed, oldest first. The first one may be from before the window: it says how many jobs were
-/// waiting and running when the window began.
+/// The steps in which something changed, oldest first. The first one may be from before the window: it says how many
+/// jobs were waiting and running when the window began.
 #[derive(Default)]
 struct Ring(VecDeque<Point>);
 

@@ -1,4 +1,5 @@
-//! What the head of a signed request claims, by the scheme of its sender: the signatures, the time, and the id of the delivery.
+//! What the head of a signed request claims, by the scheme of its sender: the signatures, the time, and the id of the
+//! delivery.
 
 use axum::http::HeaderMap;
 use windlass_core::quantity::Span;

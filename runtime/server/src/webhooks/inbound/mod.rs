@@ -1,7 +1,8 @@
-//! Incoming webhooks that other services sign: the queues that ask for it, in memory with their keys, and the verification of a request.
-//! Which header says what is in `claim`.
+//! Incoming webhooks that other services sign: the queues that ask for it, in memory with their keys, and the
+//! verification of a request. Which header says what is in `claim`.
 //!
-//! A request is verified in two steps: what its head claims before the body is read, then the signature over the bytes of the body.
+//! A request is verified in two steps: what its head claims before the body is read, then the signature over the bytes
+//! of the body.
 
 mod claim;
 
@@ -49,7 +50,8 @@ impl InboundHooks {
         Ok(hooks)
     }
 
-    /// Changes what is stored, and what is in memory after it: `caller` is the store of whoever asks, `store` has the hooks of all.
+    /// Changes what is stored, and what is in memory after it: `caller` is the store of whoever asks, `store` has the
+    /// hooks of all.
     pub async fn change(
         &self,
         caller: &Store,
@@ -97,7 +99,8 @@ pub fn key_of(scheme: SignatureScheme, secret: &str) -> Result<Key, String> {
 }
 
 impl Verifier {
-    /// With a secret that cannot be decrypted, no request is accepted: it must not become a queue that needs no signature.
+    /// With a secret that cannot be decrypted, no request is accepted: it must not become a queue that needs no
+    /// signature.
     fn new(hook: InboundHook, secrets: &Secrets) -> Verifier {
         let signer = Signer::Sender(hook.queue.clone());
         let stored = secrets.signing(&signer, &hook.secrets).unwrap_or_default();
@@ -120,8 +123,8 @@ impl Verifier {
         if signed { Ok(()) } else { Err(Refused::Wrong) }
     }
 
-    /// Under which key the delivery is recognised when it comes again. Only what was signed counts: a header that is not, such as
-    /// `X-GitHub-Delivery`, can be changed by anybody who has a copy of the request.
+    /// Under which key the delivery is recognised when it comes again. Only what was signed counts: a header that is
+    /// not, such as `X-GitHub-Delivery`, can be changed by anybody who has a copy of the request.
     pub fn unique(&self, claim: &Claim, body: &[u8]) -> Unique {
         let id = match self.hook.scheme {
             SignatureScheme::Standard => claim.id.clone(),

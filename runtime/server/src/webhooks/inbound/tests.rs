@@ -1,4 +1,5 @@
-//! Signatures as the services make them. That of Stripe was computed with `openssl dgst -hmac`; the others are published examples.
+//! Signatures as the services make them. That of Stripe was computed with `openssl dgst -hmac`; the others are
+//! published examples.
 
 use core::time::Duration;
 

@@ -179,8 +179,8 @@ impl<D: Disk> Engine<D> {
         self.events.push(event);
     }
 
-    /// The job is in its queue and state from now on; `was` is the state it comes from, the same when it comes from another
-    /// queue.
+    /// The job is in its queue and state from now on; `was` is the state it comes from, the same when it comes from
+    /// another queue.
     fn count_in(&mut self, job: &Job, was: Option<State>) -> Result<(), DiskError> {
         let now = self.now;
         let Some(queue) = self.queues.get_mut(&job.queue) else { return Ok(()) };

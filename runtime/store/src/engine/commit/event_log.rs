@@ -87,7 +87,8 @@ impl EventLog {
         numbered.map(|(offset, event)| Arc::new(EventRecord { seq: first + offset as u64, event })).collect()
     }
 
-    /// Deletes the oldest events: those beyond the maximum number, and those that are too old unless everything is paused.
+    /// Deletes the oldest events: those beyond the maximum number, and those that are too old unless everything is
+    /// paused.
     pub fn trim(&mut self, batch: &mut WriteBatch, meta: &mut Meta, tuning: &Tuning, paused: bool, now: Time) {
         while let Some(oldest) = self.chunks.front().copied() {
             let too_many = self.stored - u64::from(oldest.count) >= tuning.events;
@@ -106,8 +107,8 @@ impl EventLog {
         }
     }
 
-    /// Progress that can be shown now, ahead of its commit; all other events wait for theirs. Only numbers that are reserved on
-    /// disk are used.
+    /// Progress that can be shown now, ahead of its commit; all other events wait for theirs. Only numbers that are
+    /// reserved on disk are used.
     pub fn take_progress(&mut self, reserved: u64) -> Vec<Arc<EventRecord>> {
         let mut progress = Vec::new();
         while let Some(event) = self.unsaved.get(self.shown) {

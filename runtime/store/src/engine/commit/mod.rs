@@ -1,4 +1,5 @@
-//! One commit per group: what was decided becomes one write batch, and nothing is answered or published before it is durable.
+//! One commit per group: what was decided becomes one write batch, and nothing is answered or published before it is
+//! durable.
 
 mod apply;
 pub mod audit;

@@ -28,7 +28,8 @@ pub struct Release {
     claims: Vec<(Answer<Vec<Assignment>>, Vec<Assignment>)>,
     events: Vec<Arc<EventRecord>>,
     effects: Vec<Effect>,
-    /// Attempts that have ended. Until that is durable they count as running: if the commit fails, their runner reports again.
+    /// Attempts that have ended. Until that is durable they count as running: if the commit fails, their runner reports
+    /// again.
     ended: Vec<(JobId, Token)>,
     /// Since when everything is paused, if that has changed.
     paused: Option<Option<Time>>,
@@ -49,8 +50,8 @@ impl Release {
         self.answers.push(Box::new(move |failed| drop(answer.send(failed.map_or(value, Err)))));
     }
 
-    /// The outcome of an operation: an answer or a refusal, which wait for the commit. If the disk has failed there will be no
-    /// commit, and the caller gets the error at once.
+    /// The outcome of an operation: an answer or a refusal, which wait for the commit. If the disk has failed there
+    /// will be no commit, and the caller gets the error at once.
     pub fn settle<T: Send + 'static>(&mut self, answer: Answer<T>, done: Result<T, Failure>) -> Result<(), DiskError> {
         match done {
             Ok(value) => self.push(answer, Ok(value)),

@@ -22,7 +22,8 @@ pub struct Before {
 pub type TimerChange = (Vec<u8>, bool);
 
 pub struct Unsaved {
-    /// Rows that are written as they are. Those of changed jobs, queues and other cached rows are added just before the commit.
+    /// Rows that are written as they are. Those of changed jobs, queues and other cached rows are added just before the
+    /// commit.
     pub batch: WriteBatch,
     jobs: FxHashMap<JobId, Before>,
     removed: FxHashSet<JobId>,
@@ -44,7 +45,8 @@ pub struct Unsaved {
 }
 
 impl Unsaved {
-    /// The first group of an engine always commits: what its start has put right must be on disk before anything reads it there.
+    /// The first group of an engine always commits: what its start has put right must be on disk before anything reads
+    /// it there.
     pub fn new() -> Unsaved {
         Unsaved {
             batch: WriteBatch::default(),
@@ -102,7 +104,8 @@ impl Unsaved {
         self.jobs.entry(id).or_insert_with(before);
     }
 
-    /// The queue under which the job's lasting entries are stored. They are deleted by the caller, and not again at the commit.
+    /// The queue under which the job's lasting entries are stored. They are deleted by the caller, and not again at the
+    /// commit.
     pub(crate) fn take_lasting(&mut self, id: JobId) -> Option<u32> {
         self.jobs.get_mut(&id)?.lasting.take()
     }

@@ -75,7 +75,8 @@ impl Catalogue {
         }
     }
 
-    /// Works out which plugin serves which queue. Returns how many attempts each may run at once, where that is limited.
+    /// Works out which plugin serves which queue. Returns how many attempts each may run at once, where that is
+    /// limited.
     pub fn route(&mut self) -> HashMap<Name, u32> {
         let serving = || self.plugins.values().filter(|plugin| plugin.active_version().is_some());
         let nothing = Grant::default();
@@ -164,7 +165,8 @@ impl Catalogue {
         self.inbound_hooks.remove(queue);
     }
 
-    /// The hook of a tenant was once stored under the name of its queue alone, which is the key of the hook that `default` has.
+    /// The hook of a tenant was once stored under the name of its queue alone, which is the key of the hook that
+    /// `default` has.
     fn forget_inbound_row(&self, queue: &QueueName, batch: &mut WriteBatch) {
         let bare = queue.within(&Namespace::default());
         if bare != *queue && !self.inbound_hooks.contains_key(&bare) {

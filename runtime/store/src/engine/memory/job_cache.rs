@@ -3,8 +3,8 @@
 use rustc_hash::FxHashMap;
 use windlass_core::{Job, JobId};
 
-/// Job rows in memory: the ones used lately. Two halves; when the young one is full the old one is dropped. Boxed, because a
-/// row has more than a thousand bytes and a map moves what it holds when it grows.
+/// Job rows in memory: the ones used lately. Two halves; when the young one is full the old one is dropped. Boxed,
+/// because a row has more than a thousand bytes and a map moves what it holds when it grows.
 #[derive(Default)]
 pub struct JobCache {
     young: FxHashMap<JobId, Box<Job>>,

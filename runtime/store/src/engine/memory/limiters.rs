@@ -1,5 +1,5 @@
-//! How many attempts run and how often they start: for each limit key of a queue, and for each plugin. Those of a whole queue
-//! are with the queue. How plugins share the slots of this process is in `slots`.
+//! How many attempts run and how often they start: for each limit key of a queue, and for each plugin. Those of a whole
+//! queue are with the queue. How plugins share the slots of this process is in `slots`.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};

@@ -1,5 +1,5 @@
-//! What the engine holds in memory beside the disk: each part with the invariants that it owns. All of it is read again from
-//! the disk after a failed commit.
+//! What the engine holds in memory beside the disk: each part with the invariants that it owns. All of it is read again
+//! from the disk after a failed commit.
 
 pub mod catalogue;
 pub mod job_cache;

@@ -1,5 +1,5 @@
-//! How much of the server each namespace uses, and how much it may. Counted only for namespaces that were made: `default` has no
-//! quotas.
+//! How much of the server each namespace uses, and how much it may. Counted only for namespaces that were made:
+//! `default` has no quotas.
 
 use std::collections::{BTreeMap, BTreeSet};
 

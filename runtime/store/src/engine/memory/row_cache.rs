@@ -1,5 +1,5 @@
-//! Small rows that many jobs share and every move of theirs changes (a batch's numbers): cached in memory, written once a
-//! commit however often they changed.
+//! Small rows that many jobs share and every move of theirs changes (a batch's numbers): cached in memory, written once
+//! a commit however often they changed.
 
 use std::collections::hash_map::Entry;
 

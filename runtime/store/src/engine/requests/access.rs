@@ -1,4 +1,5 @@
-//! Keys, sessions, enqueue rules and namespaces: stored by the engine, so that a change and its audit entry are one commit.
+//! Keys, sessions, enqueue rules and namespaces: stored by the engine, so that a change and its audit entry are one
+//! commit.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Actions on many jobs. The engine's part: each step is one group's work, and its row is committed with what it did.
-//! The driver's part: a thread that reads the list of jobs and hands it to the engine, step by step, one operation after
-//! the other, from where the last process left off.
+//! The driver's part: a thread that reads the list of jobs and hands it to the engine, step by step, one operation
+//! after the other, from where the last process left off.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Weak};
@@ -144,7 +144,8 @@ impl Store {
         Ok(bulk)
     }
 
-    /// Those of the jobs that are in queues the caller may use. Only a caller who may not use all of its namespace has others.
+    /// Those of the jobs that are in queues the caller may use. Only a caller who may not use all of its namespace has
+    /// others.
     async fn allowed_jobs(&self, mut jobs: Vec<JobId>) -> Result<Vec<JobId>, Error> {
         let Some(allowed) = self.limits().filter(|allowed| !allowed.are_all()) else { return Ok(jobs) };
         self.read(move |view| {
@@ -295,7 +296,8 @@ impl Driver {
         Ok(())
     }
 
-    /// Asks the engine until it has answered. Whether a failed commit was stored is not known; the number in a step says.
+    /// Asks the engine until it has answered. Whether a failed commit was stored is not known; the number in a step
+    /// says.
     fn change(&self, change: impl Fn() -> BulkChange) -> Result<Bulk, Error> {
         loop {
             let store = self.store()?;

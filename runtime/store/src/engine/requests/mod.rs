@@ -96,7 +96,8 @@ impl<D: Disk> Engine<D> {
         Ok(reply)
     }
 
-    /// Everything that can be refused is refused before anything is stored. Returns the jobs with the order to store them in.
+    /// Everything that can be refused is refused before anything is stored. Returns the jobs with the order to store
+    /// them in.
     fn check_all(&mut self, jobs: Vec<NewJob>) -> Result<(Vec<CheckedJob>, Vec<usize>), Failure> {
         let many = jobs.len() > 1;
         let mut checked = Vec::with_capacity(jobs.len());

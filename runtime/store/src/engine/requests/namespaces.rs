@@ -1,5 +1,5 @@
-//! The end of a namespace. What has names is removed first, by whoever asks for it; here is what would otherwise be left, so that a
-//! namespace that is made again under the same name has nothing of the old one.
+//! The end of a namespace. What has names is removed first, by whoever asks for it; here is what would otherwise be
+//! left, so that a namespace that is made again under the same name has nothing of the old one.
 
 use windlass_core::access::{ApiKey, KeyNamespaces};
 use windlass_core::{BulkStatus, Name, Namespace, Refusal};

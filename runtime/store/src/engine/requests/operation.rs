@@ -1,7 +1,8 @@
 //! How anything is asked of the engine, and how answers leave it.
 //!
-//! An [`Operation`] says once what it brings into a commit, what it does and what it answers; `operations` declares them all. The
-//! engine's thread knows them only as [`Request`]s, and their answers wait in the [`Release`] until they are durable.
+//! An [`Operation`] says once what it brings into a commit, what it does and what it answers; `operations` declares
+//! them all. The engine's thread knows them only as [`Request`]s, and their answers wait in the [`Release`] until they
+//! are durable.
 //!
 //! [`Release`]: crate::engine::commit::release::Release
 

@@ -1,4 +1,5 @@
-//! Plugins in the engine: what follows from a change, which plugin serves which queue, and how many attempts each may run.
+//! Plugins in the engine: what follows from a change, which plugin serves which queue, and how many attempts each may
+//! run.
 
 use windlass_core::plugin::grant::StoredGrant;
 use windlass_core::{
@@ -118,8 +119,8 @@ impl<D: Disk> Engine<D> {
             && self.limiters.admits_plugin(plugin, self.now)
     }
 
-    /// Counts the attempts of plugins as they start and end. When one ends, the plugin may start a job of any of its queues, and so may
-    /// those that have been refused a slot.
+    /// Counts the attempts of plugins as they start and end. When one ends, the plugin may start a job of any of its
+    /// queues, and so may those that have been refused a slot.
     pub(crate) fn count_attempt(&mut self, old: Option<&Job>, new: Option<&Job>) {
         let (before, after) = (old.and_then(local_plugin), new.and_then(local_plugin));
         if before == after {

@@ -1,6 +1,6 @@
-//! What quotas say to requests that make more of something without enqueueing: settings, schedules and plugins of new queues, moves,
-//! jobs that are taken up again, and larger payloads. The engine's own jobs, such as the next step of a chain, are counted and never
-//! refused: they are part of work that was accepted.
+//! What quotas say to requests that make more of something without enqueueing: settings, schedules and plugins of new
+//! queues, moves, jobs that are taken up again, and larger payloads. The engine's own jobs, such as the next step of a
+//! chain, are counted and never refused: they are part of work that was accepted.
 
 use windlass_core::access::Used;
 use windlass_core::{BodyKind, BodyRef, Command, JobId, NewJob, QueueName, Refusal, Reply};

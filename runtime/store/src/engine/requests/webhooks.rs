@@ -1,5 +1,5 @@
-//! Webhooks: addresses that events are sent to with their latest deliveries, and queues that take signed requests. Which events were
-//! delivered is reported by the server, which sends them.
+//! Webhooks: addresses that events are sent to with their latest deliveries, and queues that take signed requests.
+//! Which events were delivered is reported by the server, which sends them.
 
 use windlass_core::{Delivery, InboundHook, Refusal, Webhook};
 
@@ -65,7 +65,8 @@ impl<D: Disk> Engine<D> {
         Ok(())
     }
 
-    /// Stores deliveries behind those that are stored, and removes the oldest as far as there are too many or they are too old.
+    /// Stores deliveries behind those that are stored, and removes the oldest as far as there are too many or they are
+    /// too old.
     fn log_deliveries(&mut self, mut hook: Webhook, deliveries: Vec<Delivery>) -> Result<Webhook, DiskError> {
         for delivery in deliveries {
             let key = keys::delivery(&hook.id, hook.log.add());

@@ -38,7 +38,8 @@ pub struct Alive {
 }
 
 impl<D: Disk> Engine<D> {
-    /// Reads what an engine needs to know, and corrects what a crash has left behind: attempts that died with their process.
+    /// Reads what an engine needs to know, and corrects what a crash has left behind: attempts that died with their
+    /// process.
     pub fn recover(disk: D, alive: Alive, tuning: Tuning, now: Time, seed: u64) -> Result<Engine<D>, DiskError> {
         let mut engine = Engine::read(disk, alive.channels, tuning, now, seed)?;
         engine.set_fair_use(alive.fair_use);
@@ -106,8 +107,8 @@ impl<D: Disk> Engine<D> {
         }
     }
 
-    /// The attempts that ran in this process: still alive, dead with an earlier process, or claimed in a commit that was never
-    /// answered. Those of external workers are watched by the clock.
+    /// The attempts that ran in this process: still alive, dead with an earlier process, or claimed in a commit that
+    /// was never answered. Those of external workers are watched by the clock.
     fn settle_local(&mut self, live: &HashSet<(JobId, Token)>, new_process: bool) -> Result<(), DiskError> {
         let mut ids = Vec::new();
         self.disk.each(Space::Locals, &[], &mut |key, _| ids.extend(keys::last_job(key)))?;

@@ -1,8 +1,8 @@
 //! After a failure: the engine is rebuilt from what is on disk, and the database reopened if it has to be.
 //!
-//! A commit that failed is unknown, not undone, and fjall accepts no more writes after one. So the folder is reopened; but only
-//! when it is the one that was opened, or holds as much, and when the disk has room: until then readers keep the database that
-//! is open, and writes are refused. Nothing is created on the way, not even a file.
+//! A commit that failed is unknown, not undone, and fjall accepts no more writes after one. So the folder is reopened;
+//! but only when it is the one that was opened, or holds as much, and when the disk has room: until then readers keep
+//! the database that is open, and writes are refused. Nothing is created on the way, not even a file.
 
 use std::fs::File;
 use std::sync::atomic::Ordering;
@@ -68,8 +68,8 @@ impl EngineThread {
         }
     }
 
-    /// Makes known why nothing can be written. A database without its folder is not read either: what it still has open is
-    /// not what a restart would find.
+    /// Makes known why nothing can be written. A database without its folder is not read either: what it still has open
+    /// is not what a restart would find.
     fn report(&mut self, error: &DiskError) {
         let why = error.to_string();
         if let DiskError::Gone(_) = error {
@@ -176,8 +176,8 @@ impl EngineThread {
         Err(DiskError::Gone(why))
     }
 
-    /// Looks at what lies where our folder was, without changing anything. It is a successor if nobody else has it and its
-    /// witness knows all that we acknowledged: ours come back, or a copy of it.
+    /// Looks at what lies where our folder was, without changing anything. It is a successor if nobody else has it and
+    /// its witness knows all that we acknowledged: ours come back, or a copy of it.
     fn successor(&self) -> Result<Successor, String> {
         let dir = &self.options.dir;
         let missing = |what: &str| format!("; what lies there now has no {what}, so it is left alone");
@@ -210,8 +210,8 @@ impl EngineThread {
     }
 }
 
-/// Closes a database that only we should hold by now. Given back when reads do not end soon: fjall would not be opened a second
-/// time beside them.
+/// Closes a database that only we should hold by now. Given back when reads do not end soon: fjall would not be opened
+/// a second time beside them.
 fn close(disk: FjallDisk) -> Result<(), FjallDisk> {
     let until = Instant::now() + limits::READERS_LEAVE;
     while disk.is_read() {

@@ -13,7 +13,8 @@ use crate::search::{Counted, Filter, GroupBy, Search};
 use crate::store::Store;
 
 impl Store {
-    /// Counts what a search would find, as one moment saw it. Looks at every job that passes, unless the queues' own counts answer.
+    /// Counts what a search would find, as one moment saw it. Looks at every job that passes, unless the queues' own
+    /// counts answer.
     pub async fn count(&self, search: Search, by: GroupBy) -> Result<Counted, Error> {
         let (mut task, _leaving) = self.task(search);
         let counted = task.search.filter.is_counted() && task.search.payload_filter.is_none();

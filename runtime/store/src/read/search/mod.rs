@@ -1,9 +1,9 @@
 //! Search: on a view of the database, past the engine and never on its thread.
 //!
-//! Reading order: `plan` (which index is read), `source` (reading it), `judge` (what passes, and the best
-//! of it), `scan` (everything, on threads of their own that give way), `count` (how many there are of each value), `survey` (the latest, for
-//! figures that are made of all of them). A search that an index makes short is answered on
-//! the spot; a long one waits for its turn, so that any number of callers is at most a few threads at the lowest priority.
+//! Reading order: `plan` (which index is read), `source` (reading it), `judge` (what passes, and the best of it),
+//! `scan` (everything, on threads of their own that give way), `count` (how many there are of each value), `survey`
+//! (the latest, for figures that are made of all of them). A search that an index makes short is answered on the spot;
+//! a long one waits for its turn, so that any number of callers is at most a few threads at the lowest priority.
 
 mod count;
 mod judge;
@@ -231,7 +231,8 @@ impl Drop for QueuedSearch<'_> {
     }
 }
 
-/// The answer, if it can be had by looking at a few thousand rows. A damaged index is left to the long way, which can do without.
+/// The answer, if it can be had by looking at a few thousand rows. A damaged index is left to the long way, which can
+/// do without.
 fn quickly(view: &View, task: &Task, wanted: Wanted, known: Option<u64>) -> Result<Option<Top>, Failed> {
     match quickly_by_index(view, task, wanted, known) {
         Err(Failed::Disk(error)) if error.is_damage() => Ok(None),

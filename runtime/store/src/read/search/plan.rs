@@ -26,8 +26,8 @@ pub struct Plan {
 
 pub enum Rows {
     None,
-    /// All jobs with ids from the first to the last; and the index that names the same jobs, to read them one by one where a
-    /// damaged block ends a run of rows.
+    /// All jobs with ids from the first to the last; and the index that names the same jobs, to read them one by one
+    /// where a damaged block ends a run of rows.
     Stored((JobId, JobId), Source),
     /// The jobs that an index names.
     Named(Source),
@@ -188,8 +188,8 @@ pub(super) fn sees_all(view: &View, filter: &Filter) -> Result<bool, DiskError> 
     Ok(true)
 }
 
-/// What the filter asks for that has an index of its own in each namespace, each with what is left of the filter. Without a
-/// namespace there is none.
+/// What the filter asks for that has an index of its own in each namespace, each with what is left of the filter.
+/// Without a namespace there is none.
 fn marks(filter: &Filter) -> Vec<(Mark<'_>, Filter)> {
     let mut marks = Vec::new();
     let base = match &filter.allowed {

@@ -280,7 +280,8 @@ pub(crate) fn politely<T: Send>(work: impl FnOnce() -> Result<T, Failed> + Send)
     })
 }
 
-/// While the engine commits, a search works half of the time: whatever its priority, it shares caches, memory and the disk.
+/// While the engine commits, a search works half of the time: whatever its priority, it shares caches, memory and the
+/// disk.
 struct Throttle<'a> {
     task: &'a Task,
     /// The last commit that was seen, and when.

@@ -29,8 +29,9 @@ pub struct Survey<T> {
 }
 
 impl Store {
-    /// Adds jobs of a filter to `found` by `look`, those that came into their state last first, until `most` have been looked at or one came
-    /// into it before `since`. The states have to be named, and `pending` is none of them: those jobs lie in lanes.
+    /// Adds jobs of a filter to `found` by `look`, those that came into their state last first, until `most` have been
+    /// looked at or one came into it before `since`. The states have to be named, and `pending` is none of them: those
+    /// jobs lie in lanes.
     pub async fn survey<T: Send + 'static>(
         &self,
         filter: Filter,

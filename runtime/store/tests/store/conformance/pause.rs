@@ -1,4 +1,5 @@
-//! A pause of everything: nothing starts and nothing happens by itself until somebody resumes, and what is asked for is done.
+//! A pause of everything: nothing starts and nothing happens by itself until somebody resumes, and what is asked for is
+//! done.
 
 use std::time::Duration;
 

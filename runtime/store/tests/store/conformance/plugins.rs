@@ -1,4 +1,5 @@
-//! Plugins through the store: what they may run at once, versions that take over, canaries, grants and encrypted secrets.
+//! Plugins through the store: what they may run at once, versions that take over, canaries, grants and encrypted
+//! secrets.
 
 use std::time::Duration;
 

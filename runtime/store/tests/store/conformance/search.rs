@@ -1,4 +1,5 @@
-//! Search finds what a plain look at every job would find: whatever index it goes through, in every order, page by page.
+//! Search finds what a plain look at every job would find: whatever index it goes through, in every order, page by
+//! page.
 
 use std::collections::BTreeMap;
 

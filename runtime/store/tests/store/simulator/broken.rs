@@ -1,5 +1,5 @@
-//! Broken on purpose: engines that write one of their counts wrong, or forget a rule. Each must be noticed, and by the check of
-//! that count or rule; otherwise the checks of the simulator look at nothing.
+//! Broken on purpose: engines that write one of their counts wrong, or forget a rule. Each must be noticed, and by the
+//! check of that count or rule; otherwise the checks of the simulator look at nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -202,8 +202,8 @@ const STILL: [&str; 6] = [
     "nothing is removed by its age while everything is paused",
 ];
 
-/// An engine that forgets at a restart that everything is paused. What it does then depends on the run; each of the checks must notice
-/// in some.
+/// An engine that forgets at a restart that everything is paused. What it does then depends on the run; each of the
+/// checks must notice in some.
 #[test]
 fn simulator_notices_an_engine_that_forgets_a_pause() {
     let mut missing: Vec<&str> = STILL.to_vec();

@@ -1,5 +1,5 @@
-//! Actions on many jobs: rows that count what was done for them. They come alone in their group, so that the model knows what a step
-//! found.
+//! Actions on many jobs: rows that count what was done for them. They come alone in their group, so that the model
+//! knows what a step found.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! What should be stored of flows: which job waits for which, and what every batch counts. Fed with the same events as the rest of the
-//! model, it knows nothing of links, work or rows; those must agree with it.
+//! What should be stored of flows: which job waits for which, and what every batch counts. Fed with the same events as
+//! the rest of the model, it knows nothing of links, work or rows; those must agree with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

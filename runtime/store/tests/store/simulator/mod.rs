@@ -2,8 +2,8 @@
 //! jumps, held against a model that knows nothing of keys, windows or cursors.
 //!
 //! One seed is one run, and always the same one. A failing seed prints the command that plays it again.
-//! `WINDLASS_SEED=n` plays one seed, step by step; `WINDLASS_SEEDS=n` plays the first n; `WINDLASS_SOAK_SECONDS=n` plays
-//! new ones for that long.
+//! `WINDLASS_SEED=n` plays one seed, step by step; `WINDLASS_SEEDS=n` plays the first n; `WINDLASS_SOAK_SECONDS=n`
+//! plays new ones for that long.
 
 mod answers;
 mod attempts;

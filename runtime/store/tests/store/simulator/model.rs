@@ -1,5 +1,5 @@
-//! What should be stored: plain maps, fed with the events that the engine has stored. Every event must be a move that the job
-//! could make, for a reason that somebody gave; the jobs that result must be those on disk.
+//! What should be stored: plain maps, fed with the events that the engine has stored. Every event must be a move that
+//! the job could make, for a reason that somebody gave; the jobs that result must be those on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,8 @@ pub struct Model {
     pub clearing: BTreeSet<QueueName>,
     pub flows: ModelFlows,
     pub plugins: BTreeMap<Name, Plugin>,
-    /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the way.
+    /// How many attempts a plugin may run at once, and may have when this group began: a canary can change it on the
+    /// way.
     pub ceilings: BTreeMap<Name, u32>,
     pub ceilings_before: BTreeMap<Name, u32>,
     /// What the engine was told, and must hold to.

@@ -1,5 +1,5 @@
-//! Which job may start, and which must: first in first out within a lane, strict priority, limits that hold, and no claim left
-//! waiting for what could start.
+//! Which job may start, and which must: first in first out within a lane, strict priority, limits that hold, and no
+//! claim left waiting for what could start.
 
 use std::collections::BTreeMap;
 

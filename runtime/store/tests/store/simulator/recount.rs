@@ -76,7 +76,8 @@ pub const CHARGED: [&str; 3] = ["retries used up", "failed for good", "max_durat
 const ENDS: [State; 3] = [State::Completed, State::Dead, State::Cancelled];
 
 impl Model {
-    /// Counts an event that the model has taken; `was` is its job as it was before, `stored` its record after the group.
+    /// Counts an event that the model has taken; `was` is its job as it was before, `stored` its record after the
+    /// group.
     pub fn tally(&mut self, event: &Event, was: Option<&ModelJob>, causes: &Causes, stored: Option<&Job>) {
         self.tally_totals(event, was);
         if event.kind == EventKind::Deleted
@@ -158,7 +159,8 @@ impl Model {
         }
     }
 
-    /// A job of a round is removed. One that is removed because an ancestor is rebuilt will be created again, and leaves nothing.
+    /// A job of a round is removed. One that is removed because an ancestor is rebuilt will be created again, and
+    /// leaves nothing.
     fn tally_gone(&mut self, event: &Event, was: &ModelJob, causes: &Causes) {
         let Some(queue) = self.queues.get(&was.queue).map(|queue| queue.id) else { return };
         let Some(round) = was.round.filter(|_| !was.unseen) else { return };

@@ -1,5 +1,5 @@
-//! What should be stored of rounds, gates, rebuilds and records: which round may run is worked out from the jobs alone, and what
-//! the engine stores must agree with it.
+//! What should be stored of rounds, gates, rebuilds and records: which round may run is worked out from the jobs alone,
+//! and what the engine stores must agree with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

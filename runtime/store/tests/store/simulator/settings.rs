@@ -1,5 +1,5 @@
-//! What operators of the simulated store ask: settings, rounds, plugins, schedules. They come alone in their group, so that
-//! the model knows the order of what they change.
+//! What operators of the simulated store ask: settings, rounds, plugins, schedules. They come alone in their group, so
+//! that the model knows the order of what they change.
 
 use bytes::Bytes;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked for.
+//! What leaves no event: settings, priorities and tokens are read from the records, and must be what somebody asked
+//! for.
 
 use windlass_core::plugin::grant::effective;
 use windlass_core::{AfterStop, Name, Plugin, Run, Runner, Time};

@@ -1,4 +1,5 @@
-//! What the events about queues, schedules and bulk operations told so far: each must be of a change, and none may be missing.
+//! What the events about queues, schedules and bulk operations told so far: each must be of a change, and none may be
+//! missing.
 
 use std::collections::BTreeSet;
 

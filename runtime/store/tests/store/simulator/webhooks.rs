@@ -1,5 +1,5 @@
-//! Addresses that events are sent to: what was delivered is counted, and the latest deliveries are stored without a gap. Changes come
-//! alone in their group.
+//! Addresses that events are sent to: what was delivered is counted, and the latest deliveries are stored without a
+//! gap. Changes come alone in their group.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -130,8 +130,8 @@ impl Model {
 }
 
 impl Hooks {
-    /// What the change makes of the rows. Up to which event it was delivered, and which deliveries were removed, is as `found`: the first depends
-    /// on events that are not looked at here, the second is checked by itself.
+    /// What the change makes of the rows. Up to which event it was delivered, and which deliveries were removed, is as
+    /// `found`: the first depends on events that are not looked at here, the second is checked by itself.
     fn after(
         &mut self,
         change: &WebhookChange,

@@ -444,7 +444,8 @@ impl World {
     }
 }
 
-/// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round continues by itself.
+/// Whether it runs, or waits for people, for its time or for others: what waits for its turn or its round continues by
+/// itself.
 fn acts_on(job: &windlass_core::Job) -> bool {
     let tied = job.links.as_ref().is_some_and(|links| links.waits_for > 0 || links.waits_for_children.is_some());
     match job.state {

@@ -147,7 +147,8 @@ struct Sample {
 const PYTHON: Sample = Sample {
     lang: "python",
     file: "app.py",
-    // A package without an __init__.py, a module that the SDK does not import by itself, and a file that is read on import.
+    // A package without an __init__.py, a module that the SDK does not import by itself, and a file that is read on
+    // import.
     others: &[
         (
             "parts/sums.py",

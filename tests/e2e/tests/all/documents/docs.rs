@@ -1,5 +1,5 @@
-//! Every command in the documentation works as written. [`DOCUMENTS`] lists how each document is tested; a document with commands that
-//! is not listed fails a test.
+//! Every command in the documentation works as written. [`DOCUMENTS`] lists how each document is tested; a document
+//! with commands that is not listed fails a test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -159,8 +159,8 @@ fn went_well(line: &str, output: &Output) -> String {
     answer
 }
 
-/// Runs all commands of a document in order. An id in a line is replaced by that of the job enqueued last, and a digest by that of a
-/// second version.
+/// Runs all commands of a document in order. An id in a line is replaced by that of the job enqueued last, and a digest
+/// by that of a second version.
 #[track_caller]
 fn commands_work(document: &str) {
     let root = root();
@@ -289,8 +289,8 @@ fn ours(line: &str) -> String {
     format!("{:?} {rest}", windlass().get_program())
 }
 
-/// For every language; the commands themselves install what it needs besides its compiler. The folder is the same each time, so that
-/// cargo finds the crates that it has already compiled.
+/// For every language; the commands themselves install what it needs besides its compiler. The folder is the same each
+/// time, so that cargo finds the crates that it has already compiled.
 #[test]
 fn the_commands_of_the_plugin_guide_work() {
     let server = Server::start();

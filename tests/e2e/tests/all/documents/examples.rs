@@ -1,5 +1,5 @@
-//! Every program in `examples/` runs against a real server, prints what its header says, and leaves its jobs in the right state.
-//! [`EXAMPLES`] lists them; a file that is missing there fails a test.
+//! Every program in `examples/` runs against a real server, prints what its header says, and leaves its jobs in the
+//! right state. [`EXAMPLES`] lists them; a file that is missing there fails a test.
 
 use std::ffi::OsStr;
 use std::fs::File;

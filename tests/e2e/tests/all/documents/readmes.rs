@@ -1,5 +1,5 @@
-//! A first handler from an SDK's README alone: its files are put into the folder that `windlass plugin new` creates, and are built, do
-//! what the README says, and pass the test in it.
+//! A first handler from an SDK's README alone: its files are put into the folder that `windlass plugin new` creates,
+//! and are built, do what the README says, and pass the test in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -44,8 +44,8 @@ fn a_job_interrupted_by_kill_9_continues_from_its_last_checkpoint_and_completes_
     assert_eq!(shares[1], json!({"attempt": 2, "first_step": last_saved + 1, "last_step": STEPS}));
     assert_eq!(number(&result["steps_run"]), STEPS - last_saved);
 
-    // According to the job, there were two attempts, one interrupted, none failed, one completed. It has made progress since the
-    // crash, so the count of crashes is back at zero.
+    // According to the job, there were two attempts, one interrupted, none failed, one completed. It has made progress
+    // since the crash, so the count of crashes is back at zero.
     assert_eq!((&job["attempt"], &job["crashes"], &job["failures"]), (&json!(2), &json!(0), &json!(0)));
     let errors = job["errors"].as_array().expect("a list");
     assert_eq!(errors.len(), 1, "{errors:#?}");

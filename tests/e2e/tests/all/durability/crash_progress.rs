@@ -1,5 +1,5 @@
-//! Jobs that happen to run when the server dies are not its cause: as long as they make progress, they survive any number of
-//! crashes. A job that makes none is dead after five.
+//! Jobs that happen to run when the server dies are not its cause: as long as they make progress, they survive any
+//! number of crashes. A job that makes none is dead after five.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Server, eventually};

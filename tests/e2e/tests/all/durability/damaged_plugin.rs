@@ -1,4 +1,5 @@
-//! A plugin whose component is damaged on disk: its jobs wait without counting failures, until the same bytes are uploaded again.
+//! A plugin whose component is damaged on disk: its jobs wait without counting failures, until the same bytes are
+//! uploaded again.
 
 use std::fs;
 use std::path::PathBuf;

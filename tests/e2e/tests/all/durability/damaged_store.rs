@@ -1,5 +1,5 @@
-//! A damaged file of the store: a request for the affected job gets an error that says what is damaged and what to do, all others work
-//! as before, and a start that it prevents names it.
+//! A damaged file of the store: a request for the affected job gets an error that says what is damaged and what to do,
+//! all others work as before, and a start that it prevents names it.
 
 use std::collections::BTreeSet;
 use std::fs;

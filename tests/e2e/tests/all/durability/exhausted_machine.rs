@@ -1,4 +1,5 @@
-//! Shortages on the machine while handlers run: a full disk, no file descriptors. No job counts a failure for it, and all continue.
+//! Shortages on the machine while handlers run: a full disk, no file descriptors. No job counts a failure for it, and
+//! all continue.
 
 use std::fs::File;
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! A server whose store is removed, or whose disk is full: what it reports, what it refuses, and that it creates no new store.
+//! A server whose store is removed, or whose disk is full: what it reports, what it refuses, and that it creates no new
+//! store.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Names of the older wire format: accepted and shown beside the current ones, and refused where the two contradict each other.
+//! Names of the older wire format: accepted and shown beside the current ones, and refused where the two contradict
+//! each other.
 
 use serde_json::{Value, json};
 use windlass_e2e::Server;

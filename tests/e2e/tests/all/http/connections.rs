@@ -1,4 +1,5 @@
-//! Concurrent connections: those without requests never block those that have some, however few files the server may open.
+//! Concurrent connections: those without requests never block those that have some, however few files the server may
+//! open.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -89,8 +90,8 @@ fn hundreds_of_half_sent_requests_do_not_block_other_clients() {
 /// How often a slow connection sends a byte.
 const BETWEEN_BYTES: Duration = Duration::from_millis(50);
 
-/// Keeps a thousand connections busy with almost nothing: some send no byte, some a byte of a request now and then. Those that the
-/// server closes are opened again.
+/// Keeps a thousand connections busy with almost nothing: some send no byte, some a byte of a request now and then.
+/// Those that the server closes are opened again.
 fn crowd(server: &Server, beginning: &[u8], done: &Receiver<()>, opened: &AtomicUsize) {
     let open = || {
         let mut stream = TcpStream::connect(address(server)).ok()?;

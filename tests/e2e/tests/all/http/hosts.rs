@@ -1,4 +1,5 @@
-//! A page of another site that reaches this server under the site's own name: its requests are refused before anything is done.
+//! A page of another site that reaches this server under the site's own name: its requests are refused before anything
+//! is done.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Clients that take too long, and more of them than there may be connections: each has a timeout, so others do not wait for ever.
+//! Clients that take too long, and more of them than there may be connections: each has a timeout, so others do not
+//! wait for ever.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! A field that the server does not know is most likely a typing mistake: the answer names it, and a strict client is refused.
+//! A field that the server does not know is most likely a typing mistake: the answer names it, and a strict client is
+//! refused.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Answer, Server, windlass};

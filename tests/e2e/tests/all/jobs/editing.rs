@@ -1,4 +1,5 @@
-//! Jobs that are changed while they wait, run before their time, run again with another payload, and stopped with a grace of one's own.
+//! Jobs that are changed while they wait, run before their time, run again with another payload, and stopped with a
+//! grace of one's own.
 
 use std::process::Stdio;
 

@@ -1,6 +1,7 @@
 //! The bundled plugins on a real server: real work, watched live, interrupted and resumed, cancelled.
 //!
-//! `digest` has its own tests (crash, running, swaps); here are those in the other languages, and the Rust one that uses HTTP.
+//! `digest` has its own tests (crash, running, swaps); here are those in the other languages, and the Rust one that
+//! uses HTTP.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -31,8 +32,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Enqueues the job, waits until `saved` accepts its checkpoint, kills the server, calls `meanwhile`, and returns the next server with
-/// the job as it ended there.
+/// Enqueues the job, waits until `saved` accepts its checkpoint, kills the server, calls `meanwhile`, and returns the
+/// next server with the job as it ended there.
 fn cut_off(server: Server, job: &Value, saved: impl Fn(&Value) -> bool, meanwhile: impl FnOnce()) -> (Server, Value) {
     let id = server.enqueue(job);
     eventually("its checkpoint is saved", || saved(&server.job(&id)["checkpoint"]).then_some(()));
@@ -140,7 +141,8 @@ fn report_sums_up_a_table_in_python() {
 
 const FILE: usize = 512 * 1024;
 
-/// `/file` sends its first half and waits for the gate before the rest; `/drip` never ends and sends a little at a time.
+/// `/file` sends its first half and waits for the gate before the rest; `/drip` never ends and sends a little at a
+/// time.
 fn files(gate: &Gate) -> Origin {
     let gate = gate.clone();
     Origin::start(move |request, stream| match request.path.as_str() {

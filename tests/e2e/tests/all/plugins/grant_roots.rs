@@ -1,4 +1,5 @@
-//! Folders that plugins are granted must be in a root that the server was started with, when granted and whenever opened.
+//! Folders that plugins are granted must be in a root that the server was started with, when granted and whenever
+//! opened.
 
 use std::fs;
 use std::os::unix::fs::symlink;

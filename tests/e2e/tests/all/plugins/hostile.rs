@@ -1,5 +1,5 @@
-//! Guests that misbehave toward the server as a whole: its slots, its queues, its disk, and what other plugins entrust to it. Beside
-//! each of them the jobs of another plugin must complete.
+//! Guests that misbehave toward the server as a whole: its slots, its queues, its disk, and what other plugins entrust
+//! to it. Beside each of them the jobs of another plugin must complete.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Client, Data, Server, eventually, files_holding, plugin};

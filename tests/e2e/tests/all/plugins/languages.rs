@@ -1,7 +1,7 @@
 //! One conformance handler, written in every language, with the same tests for each: see tests/guests/README.md.
 //!
-//! Compiling them takes most of the time, so all phases share one data folder, and with it the compiled code: each component is
-//! uploaded once, in two versions that differ by a custom section at the end.
+//! Compiling them takes most of the time, so all phases share one data folder, and with it the compiled code: each
+//! component is uploaded once, in two versions that differ by a custom section at the end.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

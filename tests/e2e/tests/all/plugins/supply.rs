@@ -1,5 +1,5 @@
-//! What `windlass plugin build` installs: only files whose digest is in a lock file, and without running a script of theirs. The packages
-//! are made by the tests, and no index is asked.
+//! What `windlass plugin build` installs: only files whose digest is in a lock file, and without running a script of
+//! theirs. The packages are made by the tests, and no index is asked.
 
 use std::fs;
 use std::path::{Path, PathBuf};

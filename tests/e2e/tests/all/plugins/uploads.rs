@@ -1,4 +1,5 @@
-//! Damaged components uploaded to a real server: each is refused with an explanation or accepted, and jobs run meanwhile.
+//! Damaged components uploaded to a real server: each is refused with an explanation or accepted, and jobs run
+//! meanwhile.
 
 use serde_json::json;
 use windlass_e2e::{Server, plugin};
@@ -22,7 +23,8 @@ impl Chance {
     }
 }
 
-/// A component with one to three bytes changed or a piece removed; the header stays intact, because parsing ends at a damaged one.
+/// A component with one to three bytes changed or a piece removed; the header stays intact, because parsing ends at a
+/// damaged one.
 fn damaged(good: &[u8], chance: &mut Chance) -> Vec<u8> {
     let mut bytes = good.to_vec();
     for _ in 0..=chance.below(3) {

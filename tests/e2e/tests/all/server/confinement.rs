@@ -1,4 +1,5 @@
-//! The processes that compile components and run jq filters are confined, where the kernel can do it, and do their work.
+//! The processes that compile components and run jq filters are confined, where the kernel can do it, and do their
+//! work.
 
 use std::fs;
 

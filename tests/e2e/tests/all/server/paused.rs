@@ -1,4 +1,5 @@
-//! A restored copy that is started with `--paused`: nothing in it starts or is sent until it is resumed; then everything continues.
+//! A restored copy that is started with `--paused`: nothing in it starts or is sent until it is resumed; then
+//! everything continues.
 
 use std::process::{Command, Output, Stdio};
 

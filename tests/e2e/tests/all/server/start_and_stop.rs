@@ -137,7 +137,8 @@ fn a_variable_overrides_the_file_and_a_flag_overrides_the_variable() {
     assert_eq!(server.post("/api/v1/enqueue", &json!({"queue": "q"})).status, 201);
 }
 
-/// A name without a dot is looked up in the file that `HOSTALIASES` names. A pipe without a writer makes that wait for ever.
+/// A name without a dot is looked up in the file that `HOSTALIASES` names. A pipe without a writer makes that wait for
+/// ever.
 #[test]
 fn a_stop_does_not_wait_for_pending_name_lookups() {
     use std::os::unix::fs::OpenOptionsExt;

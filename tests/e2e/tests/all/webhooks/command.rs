@@ -1,4 +1,5 @@
-//! `windlass webhook`: as somebody at a terminal uses it. Secrets are piped in or read from a file, never given as an argument.
+//! `windlass webhook`: as somebody at a terminal uses it. Secrets are piped in or read from a file, never given as an
+//! argument.
 
 use std::io::Write;
 use std::process::{Output, Stdio};

@@ -1,4 +1,5 @@
-//! An address that events are sent to: it keeps what it gets, and verifies signatures as Standard Webhooks describes them.
+//! An address that events are sent to: it keeps what it gets, and verifies signatures as Standard Webhooks describes
+//! them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! The secrets that sign what is sent: made by the server or given to it, two of them during a rotation, and never shown.
+//! The secrets that sign what is sent: made by the server or given to it, two of them during a rotation, and never
+//! shown.
 
 use serde_json::{Value, json};
 use windlass_e2e::{Data, Server, files_holding};

@@ -1,4 +1,5 @@
-//! The jobs of the plugin's queues, as `windlass dev` shows them: what they report and log, how they end, and where a handler failed.
+//! The jobs of the plugin's queues, as `windlass dev` shows them: what they report and log, how they end, and where a
+//! handler failed.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +27,8 @@ pub struct Jobs {
 type Last = Arc<Mutex<Option<Value>>>;
 
 impl Jobs {
-    /// Watches for jobs in the plugin's queues, on its own thread, for as long as the command runs. Each job is shown by a separate
-    /// thread from the job's own stream, in which log and events are in the order in which they happened.
+    /// Watches for jobs in the plugin's queues, on its own thread, for as long as the command runs. Each job is shown
+    /// by a separate thread from the job's own stream, in which log and events are in the order in which they happened.
     pub fn follow(remote: &Arc<Remote>, project: &Project) -> Jobs {
         let jobs = Jobs { remote: Arc::clone(remote), last: Last::default() };
         let (remote, last) = (Arc::clone(remote), Arc::clone(&jobs.last));

@@ -1,7 +1,8 @@
-//! `windlass dev`: activates each save and shows what the jobs do; on a key, or after each save, the last job runs again.
+//! `windlass dev`: activates each save and shows what the jobs do; on a key, or after each save, the last job runs
+//! again.
 //!
-//! Python, JavaScript and TypeScript are not built at a save: `prepared` uploads their sources together with a runtime that was built once.
-//! `jobs` shows the jobs and knows which was the last, `keys` listens to the terminal.
+//! Python, JavaScript and TypeScript are not built at a save: `prepared` uploads their sources together with a runtime
+//! that was built once. `jobs` shows the jobs and knows which was the last, `keys` listens to the terminal.
 
 mod jobs;
 mod keys;
@@ -27,11 +28,11 @@ use swap::Swapper;
 
 /// Watch a plugin's folder: activate each save, show the jobs' log, run the last job again on a key or after each save
 ///
-/// Rust, Go and C are built at each save. Python, JavaScript and TypeScript are not: their sources are run by a runtime that is built
-/// once, so a save takes less than two seconds. `windlass plugin push` uploads the real build.
+/// Rust, Go and C are built at each save. Python, JavaScript and TypeScript are not: their sources are run by a runtime
+/// that is built once, so a save takes less than two seconds. `windlass plugin push` uploads the real build.
 ///
-/// Needs a running server that is your own, because each save becomes the active version there. Keys: r runs the last job again, a does so after each save,
-/// b builds again, q stops.
+/// Needs a running server that is your own, because each save becomes the active version there. Keys: r runs the last
+/// job again, a does so after each save, b builds again, q stops.
 #[derive(Debug, Args)]
 pub struct Dev {
     /// The plugin's folder, with a windlass.toml in it

@@ -1,7 +1,9 @@
-//! Plugins in languages with a slow build: the runtime is built once and cached, and each save uploads the sources together with it.
+//! Plugins in languages with a slow build: the runtime is built once and cached, and each save uploads the sources
+//! together with it.
 //!
-//! The runtime is a component like any other, and the sources are a custom section at its end (`executor::attach_sources`). So
-//! every save is a separate version, while the server has already compiled its code: see docs/decisions.
+//! The runtime is a component like any other, and the sources are a custom section at its end
+//! (`executor::attach_sources`). So every save is a separate version, while the server has already compiled its code:
+//! see docs/decisions.
 
 use std::fs;
 use std::path::{Path, PathBuf};

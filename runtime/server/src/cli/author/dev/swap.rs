@@ -49,7 +49,8 @@ impl Swapper {
         })
     }
 
-    /// Activates the folder's contents, and returns whether that succeeded. An error is shown, and the previous version stays active.
+    /// Activates the folder's contents, and returns whether that succeeded. An error is shown, and the previous version
+    /// stays active.
     pub fn swap(&mut self) -> bool {
         match self.try_swap() {
             Ok(answer) => {
@@ -97,7 +98,8 @@ impl Swapper {
         }
     }
 
-    /// A plugin has a limited number of versions, and each uses disk space, so the oldest versions of `windlass dev` are removed.
+    /// A plugin has a limited number of versions, and each uses disk space, so the oldest versions of `windlass dev`
+    /// are removed.
     fn remove_old(&self, project: &Project, answer: &Value) {
         let idle = |version: &&Value| {
             let ours = version["uploaded_by"].as_str().is_some_and(|by| by.ends_with(MARK));

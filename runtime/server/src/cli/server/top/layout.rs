@@ -1,11 +1,12 @@
-//! How the columns of a table share the width of the terminal: all of it is used, nothing is cut while there is room, and where there
-//! is too little the least important columns are left out first.
+//! How the columns of a table share the width of the terminal: all of it is used, nothing is cut while there is room,
+//! and where there is too little the least important columns are left out first.
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Column {
     pub title: &'static str,
-    /// The highest is left out first; 0 always stays. From [`EXTRA`] on, it is only shown if nothing has to be cut for it.
+    /// The highest is left out first; 0 always stays. From [`EXTRA`] on, it is only shown if nothing has to be cut for
+    /// it.
     pub rank: u8,
     /// A longer text may be cut to this width before a column is left out.
     pub least: u16,
@@ -63,7 +64,8 @@ fn spread(fitted: &mut [(usize, u16)], left: u16) {
     }
 }
 
-/// How wide the left one of two lists is, for lines of these lengths: both are whole if they can be, else neither gets less than a third.
+/// How wide the left one of two lists is, for lines of these lengths: both are whole if they can be, else neither gets
+/// less than a third.
 pub fn halves(left: u16, right: u16, width: u16) -> u16 {
     let (third, gap) = (width / 3, GAP);
     if left.saturating_add(right).saturating_add(gap) <= width {

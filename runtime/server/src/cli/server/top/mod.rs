@@ -1,6 +1,8 @@
-//! `windlass top`: a live dashboard in the terminal. A separate thread queries the server, so that keys work while it waits.
+//! `windlass top`: a live dashboard in the terminal. A separate thread queries the server, so that keys work while it
+//! waits.
 //!
-//! Reading order: `view` (what is known and what is selected), `layout` (how columns share the width), `draw` (how it looks).
+//! Reading order: `view` (what is known and what is selected), `layout` (how columns share the width), `draw` (how it
+//! looks).
 
 mod draw;
 mod layout;

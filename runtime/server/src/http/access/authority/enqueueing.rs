@@ -35,8 +35,8 @@ impl Way {
 }
 
 impl Authority {
-    /// Refuses jobs for queues that the rules of the namespace keep from the caller, or of which they allow no more now. A queue is
-    /// named once for each job.
+    /// Refuses jobs for queues that the rules of the namespace keep from the caller, or of which they allow no more
+    /// now. A queue is named once for each job.
     pub fn check_enqueue(&self, caller: &Caller, queues: &[&QueueName], way: Way) -> Result<()> {
         let Caller { allowed, actor, .. } = caller;
         let rules = self.rules_of(&allowed.namespace);

@@ -386,7 +386,8 @@ fn anybody(allowed: AllowedQueues, address: Option<IpAddr>) -> Caller {
     Caller { allowed, actor, everywhere: false, session: None, token_until: None }
 }
 
-/// The namespace that a request chooses. A page cannot add headers to a stream of events, so with a session the query may name it.
+/// The namespace that a request chooses. A page cannot add headers to a stream of events, so with a session the query
+/// may name it.
 fn namespace_of<B>(sent: Option<Credentials<'_>>, request: &Request<B>) -> Result<Option<Namespace>> {
     if let Some(header) = request.headers().get(NAMESPACE_HEADER) {
         let text = header.to_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! People and programs whom the OpenID Connect provider vouches for: a program's token is looked at with each request, and a person
-//! who has come back from the provider gets a session.
+//! People and programs whom the OpenID Connect provider vouches for: a program's token is looked at with each request,
+//! and a person who has come back from the provider gets a session.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -58,7 +58,8 @@ impl Authority {
         })
     }
 
-    /// The provider, if a request was refused because its token is signed with a key that the provider may have made just now.
+    /// The provider, if a request was refused because its token is signed with a key that the provider may have made
+    /// just now.
     pub fn may_know_later<B>(&self, request: &Request<B>) -> Option<Oidc> {
         let oidc = self.0.oidc.as_ref()?;
         let Some(Credentials::Key(sent)) = in_header(request.headers()) else { return None };

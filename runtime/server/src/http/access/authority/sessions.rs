@@ -1,7 +1,7 @@
 //! Sessions of browsers: begun with a key or by a server that vouches for a person, and ended by either side.
 //!
-//! The cookie holds an id and 256 random bits, whose hash is stored. That of whoever signs in with the key that the server was started
-//! with covers that key, so that the session ends when the server is started with another.
+//! The cookie holds an id and 256 random bits, whose hash is stored. That of whoever signs in with the key that the
+//! server was started with covers that key, so that the session ends when the server is started with another.
 
 use std::net::IpAddr;
 use std::sync::Arc;

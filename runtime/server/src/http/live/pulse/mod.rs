@@ -1,8 +1,9 @@
 //! `GET /pulse`: what changes, twice a second, for people who watch the server.
 //!
-//! A snapshot of everything is taken for all watchers together, and only while there are any. Each watcher remembers the snapshot it
-//! was last sent, and gets the difference: one that reads slowly skips snapshots and misses nothing. Reading order: this file
-//! (one watcher), `snapshot` (what is in one), `message` (the difference of two), `hub` (when they are taken).
+//! A snapshot of everything is taken for all watchers together, and only while there are any. Each watcher remembers
+//! the snapshot it was last sent, and gets the difference: one that reads slowly skips snapshots and misses nothing.
+//! Reading order: this file (one watcher), `snapshot` (what is in one), `message` (the difference of two), `hub` (when
+//! they are taken).
 
 mod hub;
 mod message;
@@ -40,10 +41,10 @@ pub struct PulseQuery {
 
 /// Watch queues, slots, canaries and workers as they change
 ///
-/// Events `pulse`, at most two a second. The first has everything: `queues` and `jobs` by name, `totals`, `rates`, `slots`,
-/// `canaries`, `workers`, `bulk`, `paused_since`, `trouble`, and `full: true`. Later ones have what has changed; an entry that is
-/// `null` is gone. Without a change there is a comment every 15 seconds. An event `ended` says that the key or the session is no longer
-/// valid.
+/// Events `pulse`, at most two a second. The first has everything: `queues` and `jobs` by name, `totals`, `rates`,
+/// `slots`, `canaries`, `workers`, `bulk`, `paused_since`, `trouble`, and `full: true`. Later ones have what has
+/// changed; an entry that is `null` is gone. Without a change there is a comment every 15 seconds. An event `ended`
+/// says that the key or the session is no longer valid.
 #[utoipa::path(
     get,
     path = "/pulse",

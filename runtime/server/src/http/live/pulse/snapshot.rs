@@ -1,5 +1,5 @@
-//! Everything that watchers of one namespace may be told, at one moment: each part as the JSON that is sent, so that a change is a
-//! different text and the same text is made once for all watchers.
+//! Everything that watchers of one namespace may be told, at one moment: each part as the JSON that is sent, so that a
+//! change is a different text and the same text is made once for all watchers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
@@ -39,7 +39,8 @@ pub struct Snapshot {
     pub trouble: Text,
     /// The jobs that anybody watches, in any namespace.
     pub jobs: Arc<HashMap<JobId, Arc<JobRow>>>,
-    /// The difference to the snapshot before, for those who may see all queues and watch no job: made for the first of them.
+    /// The difference to the snapshot before, for those who may see all queues and watch no job: made for the first of
+    /// them.
     pub for_all: OnceLock<Option<Bytes>>,
 }
 

@@ -1,5 +1,6 @@
-//! Fields that a request has and the server does not know. They are ignored, because newer clients send more; but most of them are
-//! typing mistakes, and `limitkey` would silently lift a limit. So each is reported, with the name that was probably meant.
+//! Fields that a request has and the server does not know. They are ignored, because newer clients send more; but most
+//! of them are typing mistakes, and `limitkey` would silently lift a limit. So each is reported, with the name that was
+//! probably meant.
 //!
 //! Reading order: `mod` (the report), `watch` (how they are noticed while a type is deserialized).
 

@@ -1,8 +1,9 @@
-//! A deserializer around another that collects the fields that a type does not read. It costs a few pointer copies for each field, and
-//! allocates only for what it finds: a path is a list on the stack, and a key is borrowed from the request.
+//! A deserializer around another that collects the fields that a type does not read. It costs a few pointer copies for
+//! each field, and allocates only for what it finds: a path is a list on the stack, and a key is borrowed from the
+//! request.
 //!
-//! A type asks to skip a value with `deserialize_ignored_any`, and a derived one does so for exactly the fields it does not know. The
-//! names that it does know it gives to `deserialize_struct`.
+//! A type asks to skip a value with `deserialize_ignored_any`, and a derived one does so for exactly the fields it does
+//! not know. The names that it does know it gives to `deserialize_struct`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,5 @@
-//! Whoever must not be signed in: strangers, replays, and answers that are not the provider's or not meant for this browser.
+//! Whoever must not be signed in: strangers, replays, and answers that are not the provider's or not meant for this
+//! browser.
 
 use serde_json::json;
 use windlass_e2e::{Browser, Provider};
