@@ -59,13 +59,16 @@ pub struct DataKeyRow {
     pub wrapped: Vec<u8>,
 }
 
+/// The data key and the salt of the opening that wrote a row.
+type ReaderId = (u32, [u8; SALT_BYTES]);
+
 pub struct DataKeys {
     wrap: Arc<dyn KeyWrap>,
     /// Whether what is written is encrypted. What is stored is decrypted in any case.
     is_on: bool,
     random: SystemRandom,
     state: RwLock<State>,
-    readers: RwLock<HashMap<(u32, [u8; SALT_BYTES]), Arc<LessSafeKey>>>,
+    readers: RwLock<HashMap<ReaderId, Arc<LessSafeKey>>>,
 }
 
 #[derive(Default)]

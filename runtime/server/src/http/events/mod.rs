@@ -193,7 +193,7 @@ pub async fn follow_log(api: &Api, id: JobId, from: u64) -> Result<Response> {
     let end = over.then(|| Bytes::from_static(b": the job has ended\n\n"));
     // No event has this name, so the stream contains no events.
     let wanted = Wanted { jobs: vec![id], types: vec!["log".to_owned()], ..Wanted::default() };
-    let watcher = Watcher::new(&api, wanted, live);
+    let watcher = Watcher::new(api, wanted, live);
     let watched = Watched::new(job, Some(from), log_live, end);
     Ok(watcher.of_job(watched, Vec::new(), over).into_response())
 }

@@ -1,6 +1,6 @@
 //! Quotas: no request gets around them, and what a namespace has is counted for all its keys together.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use windlass_e2e::{Client, Server, eventually};
 
 use super::{client_of, make_namespace};
@@ -83,5 +83,5 @@ fn a_namespace_runs_no_more_attempts_at_once_than_its_slots() {
     server.wait_for(&other, "completed");
     assert_eq!(small.job(&ids[1])["state"], "pending");
     assert_eq!(small.post(&format!("/api/v1/jobs/{}/cancel", ids[0]), &json!({"grace": "0s"})).status, 200);
-    eventually("the other one starts", || (small.job(&ids[1])["state"] == Value::from("active")).then_some(()));
+    eventually("the other one starts", || (small.job(&ids[1])["state"] == "active").then_some(()));
 }

@@ -156,7 +156,7 @@ fn waiting_for_a_job_answers_as_soon_as_it_ends_or_when_time_is_up() {
     let client = (*server).clone();
     let path = format!("/api/v1/jobs/{id}/wait?timeout=10m");
     let (send, answer) = std::sync::mpsc::channel();
-    std::thread::spawn(move || send.send(client.get(&path)));
+    std::thread::spawn(move || drop(send.send(client.get(&path))));
     work(&server, "q");
     let waited = answer.recv_timeout(DEADLINE).expect("an answer long before the time-out").body;
     assert_eq!(
