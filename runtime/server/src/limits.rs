@@ -26,6 +26,9 @@ pub const COMPONENT: usize = 64 * 1024 * 1024;
 pub const DISCARD: usize = 64 * 1024 * 1024;
 pub const DISCARD_TIME: Duration = Duration::from_secs(2);
 
+/// The same of a request that is refused before its body is looked at.
+pub const REFUSED_BODY: usize = 64 * 1024;
+
 /// Attempts that run at once, unless the configuration says otherwise.
 pub const SLOTS: usize = 64;
 pub const SLOTS_MOST: usize = 1_024;
@@ -49,7 +52,8 @@ pub const ADDRESS_LEAST: usize = 64;
 pub const FIRST_HEAD: Duration = Duration::from_secs(5);
 /// How often the files of `--tls-cert` and its like are looked at for a change.
 pub const TLS_LOOK: Duration = Duration::from_secs(2);
-/// How many excess connections are refused with a response at the same time, and how long that may take.
+/// How many excess connections are refused with a response at the same time, and how long that may take; also how long the rest of a
+/// refused request is waited for.
 pub const REFUSALS: usize = 16;
 pub const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The pause before the next connection is accepted after the system refused one, and how often that is logged.

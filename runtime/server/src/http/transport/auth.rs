@@ -11,8 +11,10 @@ use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::future::RouteFuture;
 use futures_util::future::{BoxFuture, Either, FutureExt};
-use hyper::body::Incoming;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
 use hyper::service::Service;
+use tokio::time::timeout;
 use windlass_core::access::Permission::{Anybody, Enqueue, Public};
 use windlass_store::Caller;
 
@@ -117,7 +119,8 @@ impl Service<Request<Incoming>> for AccessControl {
                 Either::Left(self.route(request, admitted))
             }
             Err(error) => match self.may_know_later(&request, &error) {
-                None => Either::Left(Either::Left(ready(Ok(refused(error))))),
+                None if request.body().is_end_stream() => Either::Left(Either::Left(ready(Ok(refused(error))))),
+                None => Either::Right(refused_after(request.into_body(), error).boxed()),
                 Some(oidc) => Either::Right(self.clone().ask_first(oidc, request, is_https).boxed()),
             },
         };
@@ -153,9 +156,26 @@ impl AccessControl {
         oidc.refresh().await;
         match self.admit(&request, is_https) {
             Ok(admitted) => self.route(request, admitted).await,
-            Err(error) => Ok(refused(error)),
+            Err(error) => refused_after(request.into_body(), error).await,
         }
     }
+}
+
+/// Refuses a request once its body has been sent, if that is small and soon: a client that still writes while its connection is
+/// closed would find that broken, and not read why.
+async fn refused_after(mut body: Incoming, error: Error) -> Answered {
+    let sent = async {
+        let mut bytes = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            bytes += frame.data_ref().map_or(0, |data| data.len());
+            if bytes > limits::REFUSED_BODY {
+                return;
+            }
+        }
+    };
+    // Whether it has ended or has taken too long, the answer is the same.
+    let _ = timeout(limits::REFUSAL_TIME, sent).await;
+    Ok(refused(error))
 }
 
 fn refused(error: Error) -> Response {
