@@ -7,6 +7,7 @@ mod oidc;
 mod quotas;
 mod rules;
 mod sessions;
+mod tenants;
 mod walk;
 mod workers;
 
