@@ -3,3 +3,4 @@
 mod docs;
 mod examples;
 mod readmes;
+mod sources;

@@ -166,5 +166,4 @@ async fn count_checkpoints(store: &Store) -> Result<BTreeMap<u32, u64>, Error> {
 }
 
 #[cfg(test)]
-#[path = "rotation_tests.rs"]
 mod tests;
