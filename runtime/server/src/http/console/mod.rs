@@ -79,7 +79,11 @@ fn built_in(file: &'static File, headers: &HeaderMap) -> Response {
     let caching = HeaderValue::from_static("no-cache");
     let tag = HeaderValue::from_static(file.tag);
     if named(header::IF_NONE_MATCH, file.tag) {
-        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag), (header::CACHE_CONTROL, caching)]).into_response();
+        // Its headers replace those that the browser has stored: with the policy of all other responses, the page that it has could
+        // load nothing any more.
+        let policy = HeaderValue::from_static(CONSOLE_POLICY);
+        let fields = [(header::ETAG, tag), (header::CACHE_CONTROL, caching), (header::CONTENT_SECURITY_POLICY, policy)];
+        return (StatusCode::NOT_MODIFIED, fields).into_response();
     }
     let packed = named(header::ACCEPT_ENCODING, "gzip");
     let mut response = answer(file.name, Bytes::from_static(if packed { file.gzip } else { file.plain }), caching);
@@ -143,6 +147,9 @@ mod tests {
         };
         assert_eq!(status("if-none-match", file.tag), (304, false));
         assert_eq!(status("if-none-match", "\"other\""), (200, false));
+        let unchanged = HeaderMap::from_iter([(header::IF_NONE_MATCH, HeaderValue::from_static(file.tag))]);
+        let policy = built_in(file, &unchanged).headers().get(header::CONTENT_SECURITY_POLICY).cloned();
+        assert_eq!(policy, Some(HeaderValue::from_static(CONSOLE_POLICY)), "a browser takes it over for what it has");
         assert_eq!(status("accept-encoding", "br, gzip;q=0.8"), (200, true));
         assert_eq!(status("accept-encoding", "identity"), (200, false));
     }
