@@ -39,7 +39,12 @@ test('a dead job is found, edited and run again', async () => {
     await at(/^\/jobs\/job_/);
     await tab.ready();
     const id = tab.path.slice('/jobs/'.length);
-    await tab.press('e');
+    // The key counts once the page knows what may be done with the job.
+    await eventually('the dialog opens', async () => {
+        if (await tab.dialog.isVisible()) return true;
+        await tab.press('e');
+        return false;
+    });
     const text = tab.field('Payload', tab.dialog);
     await eventually('the payload has the focus', () => text.evaluate((field) => field === document.activeElement && field.value.includes('host-2')));
     await tab.press('Control+a');
