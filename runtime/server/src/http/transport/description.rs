@@ -92,10 +92,12 @@ fn finish_schemas(document: &mut Value) -> BTreeSet<String> {
     document["components"]["schemas"]["StreamEvent"]["properties"]["data"]["contentMediaType"] =
         json!("application/json");
     // A job without a body fits several of these forms.
-    if let Some(bodies) = document["components"]["schemas"]["Bodies"].as_object_mut()
-        && let Some(forms) = bodies.remove("oneOf")
-    {
-        bodies.insert("anyOf".to_owned(), forms);
+    for several in ["Bodies", "FoundPayload"] {
+        if let Some(bodies) = document["components"]["schemas"][several].as_object_mut()
+            && let Some(forms) = bodies.remove("oneOf")
+        {
+            bodies.insert("anyOf".to_owned(), forms);
+        }
     }
     aliases::mark(document);
     let mut warning = BTreeSet::new();
